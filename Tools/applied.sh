@@ -1,0 +1,39 @@
+# Read by Tools/apply-patches.sh and Tools/refresh-patches.sh: what they agree
+# on about tree/.applied.  To be sourced in the top directory.
+# shellcheck shell=sh
+
+series() {
+    sed 's/[[:space:]]*#.*//; /^$/d; s,^,patches/3.11/,' patches/3.11/series
+}
+
+# The files that the patches change, as the patches say.
+files_in_patches() {
+    # shellcheck disable=SC2046  # names of patches have no spaces
+    sed -n 's,^+++ b/\([^[:space:]]*\).*,\1,p' $(series) /dev/null |
+        LC_ALL=C sort -u
+}
+
+# The files that the patches changed, as of the last apply or refresh.
+patched_files() {
+    sed -n 's,^[0-9a-f]*  tree/,,p' tree/.applied
+}
+
+note_applied() {
+    # shellcheck disable=SC2046
+    sha256sum patches/3.11/series $(series) \
+        $(files_in_patches | sed 's,^,tree/,') >tree/.applied.new
+    mv tree/.applied.new tree/.applied
+}
+
+changed_since_applied() {
+    LC_ALL=C sha256sum --check --quiet tree/.applied 2>/dev/null |
+        sed -n 's/: FAILED.*//p'
+}
+
+edited_files() {
+    changed_since_applied | sed -n 's,^tree/,,p'
+}
+
+patches_as_applied() {
+    [ -z "$(changed_since_applied | grep '^patches/')" ]
+}

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Lists the overlay: our files that are laid over the base, each at its path
+# in CPython's tree.  What .gitignore calls litter does not count.
+# Called by the Makefile, Tools/link-overlay.sh and Tools/export-patch.sh.
+#
+# usage: Tools/overlay-files.sh [DIR...]    of these only, such as Python
+set -eu
+cd "$(dirname "$0")/.."
+
+[ $# -gt 0 ] || set -- Doc Include Lib Modules Objects Python
+for dir; do
+    [ ! -d "$dir" ] || find "$dir" -name __pycache__ -prune -o \
+        -type f ! -name '.*' ! -name '*~' ! -name '*.o' ! -name '*.orig' \
+        ! -name '*.pyc' ! -name '*.rej' ! -name '*.swp' -print
+done | LC_ALL=C sort

@@ -1,0 +1,20 @@
+# Shortens the output of CPython's make: a compiler command to what it makes,
+# everything but messages of the compiler to nothing.  Used by Tools/build.sh.
+
+# The compiler's messages, with the lines of source that they quote.
+/: (warning|error|note|fatal error): / || /^ +[0-9]* \| / || /^make.*\*\*\*/ ||
+/: undefined reference to / || /^In file included from / || /: In function / {
+    print
+    fflush()
+    next
+}
+
+match($0, / -o [^ ]*[.](o|so|a)( |$)/) && !/^[ *]/ {
+    print "  " substr($0, RSTART + 4, RLENGTH - 4)
+    fflush()
+}
+
+/^Building with support for profile|^Running code to generate profile|^Rebuilding with profile/ {
+    print
+    fflush()
+}

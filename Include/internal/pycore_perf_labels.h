@@ -1,0 +1,81 @@
+#ifndef Py_INTERNAL_PERF_LABELS_H
+#define Py_INTERNAL_PERF_LABELS_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef Py_BUILD_CORE
+#  error "this header requires Py_BUILD_CORE define"
+#endif
+
+#include <stddef.h>                 // offsetof()
+
+/* Labels: addresses that stand for Python functions in native call stacks.
+ *
+ * Every distinct symbol "py::<qualname>:<filename>" owns a few bytes of address
+ * space in an arena, executable memory that is never written nor run.  Symbols
+ * live as long as the process; code objects with equal symbols share one.
+ *
+ * A code object refers to its label by a 32-bit offset.  It is kept in four
+ * bytes of padding in PyCodeObject, so that the hot paths need one load and the
+ * struct keeps its size and layout.  0: no label yet. */
+
+typedef uint32_t _PyPerf_offset;
+
+#if SIZEOF_VOID_P >= 8
+#  define _PyCode_LABEL_POSITION \
+       (offsetof(PyCodeObject, co_extra) - sizeof(_PyPerf_offset))
+
+static inline _PyPerf_offset *
+_PyCode_LabelOffset(const PyCodeObject *code)
+{
+    static_assert(_PyCode_LABEL_POSITION
+                  >= offsetof(PyCodeObject, _co_firsttraceable) + sizeof(int),
+                  "PyCodeObject has no padding before co_extra");
+    return (_PyPerf_offset *)((char *)code + _PyCode_LABEL_POSITION);
+}
+
+/* The constructor of code objects has to call this: it leaves padding alone. */
+#  define _PyCode_INIT_LABEL(code) (*_PyCode_LabelOffset(code) = 0)
+#else
+#  define _PyCode_INIT_LABEL(code) ((void)0)
+#endif
+
+/* A symbol and its label.  Never freed. */
+typedef struct {
+    uintptr_t start;            /* the bytes [start, start + size) are its own */
+    uint32_t size;
+    uint32_t length;
+    char name[];                /* UTF-8, printable, NUL-terminated */
+} _PyPerfSymbol;
+
+/* label address = _PyPerfLabels_base + offset */
+extern uintptr_t _PyPerfLabels_base;
+
+/* Make ready to hand out labels.  Return 0, or -1 with errno set. */
+extern int _PyPerfLabels_Init(void);
+
+/* Find or make the label of code and remember it in code.  Sets *is_new to the
+ * symbol if it was made now and should be announced, else to NULL.  Without
+ * memory the label is that of the symbol "py::<unknown>".  Never 0, raises
+ * nothing.  The GIL must be held, _PyPerfLabels_Init() have succeeded. */
+extern _PyPerf_offset _PyPerfLabels_Assign(PyCodeObject *code,
+                                           const _PyPerfSymbol **is_new);
+
+/* Call visit for each symbol until it returns non-zero; return that, or 0. */
+extern int _PyPerfLabels_ForEach(int (*visit)(const _PyPerfSymbol *, void *),
+                                 void *arg);
+
+/* New labels come from a new arena: profilers tie an arena to the files of the
+ * process that mapped it. */
+extern void _PyPerfLabels_AfterFork_Child(void);
+
+/* Write code's symbol into buffer as NUL-terminated UTF-8, with control
+ * characters and lone surrogates escaped.  Return its length without the NUL;
+ * if that is >= size, the text did not fit and must be ignored. */
+extern size_t _PyCode_Symbol(PyCodeObject *code, char *buffer, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* !Py_INTERNAL_PERF_LABELS_H */

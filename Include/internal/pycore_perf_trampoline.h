@@ -1,0 +1,134 @@
+#ifndef Py_INTERNAL_PERF_TRAMPOLINE_H
+#define Py_INTERNAL_PERF_TRAMPOLINE_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef Py_BUILD_CORE
+#  error "this header requires Py_BUILD_CORE define"
+#endif
+
+/* Native profilers see Python functions by name: what the interpreter's own
+ * files call.  Unless a contract says otherwise, call with the GIL held.
+ * The mechanism is described in Doc/design/frame_labels.rst. */
+
+/* --- Life cycle (Python/perf_sys.c) --------------------------------------- */
+
+/* Switch the trampoline on in a new interpreter if -X perf or the environment
+ * asks for it.  A failure is one line on stderr: the program runs on. */
+extern void _PyPerfTrampoline_Init(PyThreadState *tstate);
+
+/* The entries of the sys module. */
+extern PyObject *_PyPerfTrampoline_SysActivate(PyObject *, PyObject *);
+extern PyObject *_PyPerfTrampoline_SysDeactivate(PyObject *, PyObject *);
+extern PyObject *_PyPerfTrampoline_SysIsActive(PyObject *, PyObject *);
+extern const char _PyPerfTrampoline_SysActivate_doc[];
+extern const char _PyPerfTrampoline_SysDeactivate_doc[];
+extern const char _PyPerfTrampoline_SysIsActive_doc[];
+
+#define _PyPerfTrampoline_SYS_METHODDEFS                                      \
+    {"activate_stack_trampoline", _PyPerfTrampoline_SysActivate,              \
+     METH_O, _PyPerfTrampoline_SysActivate_doc},                              \
+    {"deactivate_stack_trampoline", _PyPerfTrampoline_SysDeactivate,          \
+     METH_NOARGS, _PyPerfTrampoline_SysDeactivate_doc},                       \
+    {"is_stack_trampoline_active", _PyPerfTrampoline_SysIsActive,             \
+     METH_NOARGS, _PyPerfTrampoline_SysIsActive_doc},
+
+/* --- The trampoline (Python/perf_trampoline.c or ..._stub.c) -------------- */
+
+/* Switch on in the current interpreter, writing symbols through the back end of
+ * that name.  On already: fine; with another back end: switched.
+ * Return 0, or -1 with ValueError or OSError set. */
+extern int _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name);
+
+/* Switch off in the current interpreter.  Running frames finish as they are. */
+extern void _PyPerfTrampoline_Deactivate(PyThreadState *tstate);
+
+extern int _PyPerfTrampoline_IsActive(PyThreadState *tstate);
+
+/* Start-up calls a hundred functions for the first time: their symbols may be
+ * collected from Hold to Release and written at once. */
+extern void _PyPerfTrampoline_HoldSymbols(void);
+extern void _PyPerfTrampoline_ReleaseSymbols(void);
+
+/* Give the child its own files and fresh label space. */
+extern void _PyPerfTrampoline_AfterFork_Child(PyThreadState *tstate);
+
+/* Close the files at the end of the runtime.  Labels outlive it. */
+extern void _PyPerfTrampoline_Fini(void);
+
+/* --- The map back end (Python/perf_map.c) --------------------------------- */
+
+/* The path last opened or tried; valid after a call that opens.  No GIL. */
+extern const char *_PyPerfMap_Path(void);
+
+/* Add one line; name must be printable.  No GIL.  Return 0, or -1 with errno. */
+extern int _PyPerfMap_WriteSymbol(const void *start, unsigned int size,
+                                  const char *name, size_t name_length);
+
+/* Collect lines in memory, for a few milliseconds at most, until the next
+ * release, which writes them.  No GIL.  Return 0, or -1 with errno. */
+extern void _PyPerfMap_Hold(void);
+extern int _PyPerfMap_Release(void);
+
+/* Forget the parent's file.  No GIL needed; no other thread may exist. */
+extern void _PyPerfMap_AfterFork_Child(void);
+
+/* --- For the specialiser and the evaluators -------------------------------- */
+
+#ifdef PY_HAVE_PERF_TRAMPOLINE
+/* The frame evaluation function (PEP 523) that is installed while the
+ * trampoline is on and no other tool's evaluator has to be called.  Python to
+ * Python calls may be inlined under it. */
+extern PyObject *_PyPerfTrampoline_EvalFrame(
+    PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
+
+#  define _PyPerfTrampoline_IS_EVALUATOR(eval_frame) \
+       ((eval_frame) == _PyPerfTrampoline_EvalFrame)
+#else
+#  define _PyPerfTrampoline_IS_EVALUATOR(eval_frame) 0
+#endif
+
+/* Does an evaluator stand in the way of specialising calls? */
+#define _PyPerfTrampoline_FOREIGN_EVALUATOR(interp) \
+    ((interp)->eval_frame != NULL \
+     && !_PyPerfTrampoline_IS_EVALUATOR((interp)->eval_frame))
+
+/* --- Frame areas ----------------------------------------------------------- */
+
+/* What a walker of frame pointers takes for a stack frame. */
+typedef struct _PyPerf_record {
+    struct _PyPerf_record *next;        /* at a higher address */
+    uintptr_t label;
+} _PyPerf_record;
+
+/* An evaluator under _PyPerf_EnterArea().  lowest is the area's lowest slot. */
+typedef PyObject *(*_PyPerf_areaevalfunc)(PyThreadState *tstate,
+                                          struct _PyInterpreterFrame *frame,
+                                          int throwflag,
+                                          _PyPerf_record *lowest);
+
+/* Reserve an area with free_bytes for slots on the C stack, enter label as its
+ * first record, and call evaluator below it.  In assembly; see there. */
+extern PyObject *_PyPerf_EnterArea(PyThreadState *tstate,
+                                   struct _PyInterpreterFrame *frame,
+                                   int throwflag, uintptr_t label,
+                                   size_t free_bytes,
+                                   _PyPerf_areaevalfunc evaluator);
+
+/* The evaluator that ceval_labelled.c makes of ceval.c. */
+extern PyObject *_PyEval_EvalFrameDefault_labelled(
+    PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag,
+    _PyPerf_record *lowest);
+
+/* Return code's label.  If it is new, its symbol is announced.  Never fails. */
+extern uintptr_t _PyPerfTrampoline_Label(PyCodeObject *code);
+
+/* Run frame below a new area with many slots.  Like _PyEval_EvalFrame(). */
+extern PyObject *_PyPerfTrampoline_EvalInNewArea(
+    PyThreadState *tstate, struct _PyInterpreterFrame *frame);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* !Py_INTERNAL_PERF_TRAMPOLINE_H */

@@ -1,0 +1,184 @@
+/* How people switch the perf trampoline on and off: three functions of the sys
+ * module, -X options and environment variables.
+ *
+ * The functions are entries of sysmodule.c's method table; the options are
+ * looked at by pylifecycle.c for every new interpreter, before it runs Python
+ * code.  Everything runs with the GIL held and keeps no state.
+ */
+
+#include "Python.h"
+#include "pycore_initconfig.h"    // _Py_GetEnv()
+#include "pycore_interp.h"        // PyInterpreterState.config
+#include "pycore_perf_trampoline.h"
+#include "pycore_pyerrors.h"      // _PyErr_Occurred()
+#include "pycore_pystate.h"       // _PyThreadState_GET()
+
+#include <stdbool.h>
+
+/* --- sys functions --------------------------------------------------------- */
+
+const char _PyPerfTrampoline_SysActivate_doc[] =
+"activate_stack_trampoline($module, backend, /)\n"
+"--\n"
+"\n"
+"Let native profilers see Python functions by name from now on.\n"
+"\n"
+"The back end is \"perf\": symbols go to /tmp/perf-PID.map.  If the trampoline\n"
+"is active already, this only makes sure that it uses that back end.";
+
+PyObject *
+_PyPerfTrampoline_SysActivate(PyObject *Py_UNUSED(module), PyObject *backend)
+{
+    if (!PyUnicode_Check(backend)) {
+        PyErr_Format(PyExc_TypeError,
+                     "activate_stack_trampoline() argument must be str, "
+                     "not %.50s", Py_IsNone(backend) ? "None"
+                                  : Py_TYPE(backend)->tp_name);
+        return NULL;
+    }
+    Py_ssize_t length;
+    const char *name = PyUnicode_AsUTF8AndSize(backend, &length);
+    if (name == NULL) {
+        return NULL;
+    }
+    if (strlen(name) != (size_t)length) {
+        PyErr_SetString(PyExc_ValueError, "embedded null character");
+        return NULL;
+    }
+    if (_PyPerfTrampoline_Activate(_PyThreadState_GET(), name) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+const char _PyPerfTrampoline_SysDeactivate_doc[] =
+"deactivate_stack_trampoline($module, /)\n"
+"--\n"
+"\n"
+"Stop showing Python functions to native profilers.\n"
+"\n"
+"Functions that are running keep their names until they return.  Does nothing\n"
+"if the trampoline is not active.";
+
+PyObject *
+_PyPerfTrampoline_SysDeactivate(PyObject *Py_UNUSED(module),
+                                PyObject *Py_UNUSED(ignored))
+{
+    _PyPerfTrampoline_Deactivate(_PyThreadState_GET());
+    Py_RETURN_NONE;
+}
+
+const char _PyPerfTrampoline_SysIsActive_doc[] =
+"is_stack_trampoline_active($module, /)\n"
+"--\n"
+"\n"
+"Return whether native profilers see the functions of this interpreter.";
+
+PyObject *
+_PyPerfTrampoline_SysIsActive(PyObject *Py_UNUSED(module),
+                              PyObject *Py_UNUSED(ignored))
+{
+    return PyBool_FromLong(_PyPerfTrampoline_IsActive(_PyThreadState_GET()));
+}
+
+/* --- Options ---------------------------------------------------------------- */
+
+typedef enum {NOT_GIVEN, OFF, ON} Switch;
+
+/* Every value but "" and "0" means on. */
+static Switch
+switch_from_value(bool is_empty, bool is_zero)
+{
+    return is_empty || is_zero ? OFF : ON;
+}
+
+/* -X name or -X name=value.  The last one given counts. */
+static Switch
+get_xoption(const PyConfig *config, const wchar_t *name)
+{
+    size_t length = wcslen(name);
+    for (Py_ssize_t i = config->xoptions.length - 1; i >= 0; i--) {
+        const wchar_t *option = config->xoptions.items[i];
+        if (wcsncmp(option, name, length) != 0) {
+            continue;
+        }
+        const wchar_t *value = option + length;
+        if (*value == L'\0') {
+            return ON;
+        }
+        if (*value == L'=') {
+            return switch_from_value(value[1] == L'\0',
+                                     wcscmp(value, L"=0") == 0);
+        }
+    }
+    return NOT_GIVEN;
+}
+
+static Switch
+get_environment(const PyConfig *config, const char *name)
+{
+    /* NULL also for an empty value, and under -E and -I. */
+    const char *value = _Py_GetEnv(config->use_environment, name);
+    if (value == NULL) {
+        return NOT_GIVEN;
+    }
+    return switch_from_value(false, strcmp(value, "0") == 0);
+}
+
+typedef struct {
+    const char *back_end;
+    const wchar_t *xoption;
+    const char *variable;
+} Option;
+
+/* In order of precedence within the same level. */
+static const Option options[] = {
+    {"perf_jit", L"perf_jit", "PYTHON_PERF_JIT_SUPPORT"},
+    {"perf", L"perf", "PYTHONPERFSUPPORT"},
+};
+
+/* Return the option that is on, or NULL.  -X beats the environment: it can also
+   switch its own variable off. */
+static const Option *
+find_option(const PyConfig *config, const char **given_as)
+{
+    static char text[sizeof("-X perf_jit")];
+
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(options); i++) {
+        if (get_xoption(config, options[i].xoption) == ON) {
+            PyOS_snprintf(text, sizeof(text), "-X %s", options[i].back_end);
+            *given_as = text;
+            return &options[i];
+        }
+    }
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(options); i++) {
+        if (get_environment(config, options[i].variable) == ON
+            && get_xoption(config, options[i].xoption) != OFF) {
+            *given_as = options[i].variable;
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+void
+_PyPerfTrampoline_Init(PyThreadState *tstate)
+{
+    const char *given_as;
+    const Option *option = find_option(&tstate->interp->config, &given_as);
+    if (option == NULL) {
+        return;
+    }
+    if (_PyPerfTrampoline_Activate(tstate, option->back_end) == 0) {
+        _PyPerfTrampoline_HoldSymbols();
+        return;
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PySys_FormatStderr("python: %s has no effect: %S\n", given_as, value);
+    PyErr_Clear();
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+}

@@ -1,0 +1,425 @@
+/* The perf trampoline: the hook through which C enters Python functions while
+ * native profiling is on, and the life of that state.
+ *
+ * Switched on and off by Python/perf_sys.c (sys functions, -X perf, the
+ * environment), told of forks by posixmodule.c and of the end by pylifecycle.c.
+ * Everything here runs with the GIL held.
+ *
+ * On or off is a property of an interpreter and is kept nowhere but in its
+ * eval_frame.  The back end, which writes symbols to a file, and the labels are
+ * shared by the process.
+ *
+ * Fork: the child closes its parent's file and, if any interpreter is on, lists
+ * all inherited symbols in a file of its own.  Failure: activation reports it;
+ * later, one line on stderr, and the program runs on with nameless functions.
+ * The program's pending exception is never touched.
+ */
+
+#include "Python.h"
+#include "pycore_ceval.h"
+#include "pycore_frame.h"
+#include "pycore_interp.h"
+#include "pycore_perf_labels.h"
+#include "pycore_perf_trampoline.h"
+#include "pycore_pystate.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+
+/* --- Back ends ------------------------------------------------------------- */
+
+/* A file that profilers read.  Functions return 0, or -1 with errno set. */
+typedef struct {
+    const char *name;
+    int (*open)(void);
+    int (*write)(const void *start, unsigned int size, const char *name,
+                 size_t name_length);
+    void (*hold)(void);         /* many symbols will follow... */
+    int (*release)(void);       /* ...and these were they */
+    void (*close)(void);
+    void (*after_fork_child)(void);
+    const char *(*path)(void);
+} BackEnd;
+
+static const BackEnd back_ends[] = {
+    {
+        .name = "perf",
+        .open = PyUnstable_PerfMapState_Init,
+        .write = _PyPerfMap_WriteSymbol,
+        .hold = _PyPerfMap_Hold,
+        .release = _PyPerfMap_Release,
+        .close = PyUnstable_PerfMapState_Fini,
+        .after_fork_child = _PyPerfMap_AfterFork_Child,
+        .path = _PyPerfMap_Path,
+    },
+};
+
+static struct {
+    const BackEnd *back_end;    /* NULL: no interpreter was ever on, or the
+                                   runtime has ended */
+    bool has_warned;
+} trampoline;
+
+static const BackEnd *
+find_back_end(const char *name)
+{
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(back_ends); i++) {
+        if (strcmp(back_ends[i].name, name) == 0) {
+            return &back_ends[i];
+        }
+    }
+    return NULL;
+}
+
+static int
+announce(const _PyPerfSymbol *symbol, void *Py_UNUSED(arg))
+{
+    return trampoline.back_end->write((const void *)symbol->start,
+                                      symbol->size, symbol->name,
+                                      symbol->length);
+}
+
+static int
+announce_all(void)
+{
+    trampoline.back_end->hold();
+    int result = _PyPerfLabels_ForEach(announce, NULL);
+    return trampoline.back_end->release() < 0 ? -1 : result;
+}
+
+static void
+warn(int error)
+{
+    if (!trampoline.has_warned) {
+        trampoline.has_warned = true;
+        fprintf(stderr, "python: cannot write '%s': %s; "
+                        "profilers will not know some functions by name\n",
+                trampoline.back_end->path(), strerror(error));
+    }
+}
+
+/* --- Labels ---------------------------------------------------------------- */
+
+/* Return 0, or -1 with errno set if the symbol is new and could not be
+   announced.  The code object has its label in either case. */
+static int
+ensure_label(PyCodeObject *code)
+{
+    const _PyPerfSymbol *new_symbol;
+    _PyPerfLabels_Assign(code, &new_symbol);
+    return new_symbol == NULL ? 0 : announce(new_symbol, NULL);
+}
+
+static Py_NO_INLINE uintptr_t
+label_for_the_first_time(PyCodeObject *code)
+{
+    int error = errno;
+    if (ensure_label(code) < 0) {
+        warn(errno);
+    }
+    errno = error;
+    return _PyPerfLabels_base + *_PyCode_LabelOffset(code);
+}
+
+uintptr_t
+_PyPerfTrampoline_Label(PyCodeObject *code)
+{
+    _PyPerf_offset offset = *_PyCode_LabelOffset(code);
+    if (offset == 0) {
+        return label_for_the_first_time(code);
+    }
+    return _PyPerfLabels_base + offset;
+}
+
+/* --- Areas ----------------------------------------------------------------- */
+
+/* Slots of an area that C enters, and of one that continues a full area: with
+   these, deep recursion takes less than 32 bytes of C stack a call. */
+#define AREA_SLOTS 32
+#define NEXT_AREA_SLOTS 256
+
+/* Areas of AREA_SLOTS may take an eighth of a thread's C stack... */
+#define STACK_PER_AREA (8 * AREA_SLOTS * sizeof(_PyPerf_record))
+
+/* ...and beyond this depth no area gets slots: a program with a raised recursion
+   limit needs its C stack more than we do. */
+#define MAX_LABELLED_DEPTH 2048
+
+static int max_depth = MAX_LABELLED_DEPTH;
+
+static int
+depth_for_stack(size_t stack_size)
+{
+    return (int)Py_MIN(stack_size / STACK_PER_AREA, MAX_LABELLED_DEPTH);
+}
+
+/* A thread has as much stack as the main thread unless the program has called
+   threading.stack_size(). */
+static void
+measure_main_stack(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0
+        && limit.rlim_cur != RLIM_INFINITY) {
+        max_depth = depth_for_stack(limit.rlim_cur);
+    }
+}
+
+static inline int
+depth(PyThreadState *tstate)
+{
+    return tstate->recursion_limit - tstate->recursion_remaining;
+}
+
+/* How much C stack to spend on slots in this depth of calls. */
+static size_t
+free_bytes(PyThreadState *tstate, size_t slots)
+{
+    int limit = max_depth;
+    size_t thread_stack = tstate->interp->threads.stacksize;
+    if (thread_stack != 0) {
+        limit = Py_MIN(limit, depth_for_stack(thread_stack));
+    }
+    return depth(tstate) < limit ? slots * sizeof(_PyPerf_record) : 0;
+}
+
+static Py_NO_INLINE PyObject *
+eval_in_area(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
+             size_t slots)
+{
+    return _PyPerf_EnterArea(tstate, frame, throwflag,
+                             _PyPerfTrampoline_Label(frame->f_code),
+                             free_bytes(tstate, slots),
+                             _PyEval_EvalFrameDefault_labelled);
+}
+
+PyObject *
+_PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
+                                _PyInterpreterFrame *frame)
+{
+    return eval_in_area(tstate, frame, 0, NEXT_AREA_SLOTS);
+}
+
+/* --- The hook -------------------------------------------------------------- */
+
+/* Each resumption of a generator comes through here: what is not needed every
+   time is left to eval_in_area(), so that this needs no stack frame. */
+PyObject *
+_PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
+                            int throwflag)
+{
+    _PyPerf_offset offset = *_PyCode_LabelOffset(frame->f_code);
+    if (offset == 0 || tstate->interp->threads.stacksize != 0
+        || depth(tstate) >= max_depth) {
+        return eval_in_area(tstate, frame, throwflag, AREA_SLOTS);
+    }
+    return _PyPerf_EnterArea(tstate, frame, throwflag,
+                             _PyPerfLabels_base + offset,
+                             AREA_SLOTS * sizeof(_PyPerf_record),
+                             _PyEval_EvalFrameDefault_labelled);
+}
+
+/* Interpreters that had another tool's evaluator when they were switched on.
+   There is rarely one, and never more than a few. */
+typedef struct Predecessor {
+    struct Predecessor *next;
+    int64_t interpreter_id;
+    _PyFrameEvalFunction eval_frame;
+} Predecessor;
+
+static Predecessor *predecessors;
+
+static Predecessor **
+find_predecessor(PyInterpreterState *interp)
+{
+    Predecessor **p = &predecessors;
+    while (*p != NULL && (*p)->interpreter_id != interp->id) {
+        p = &(*p)->next;
+    }
+    return p;
+}
+
+/* The hook of such interpreters.  The other evaluator does not know of areas:
+   it gets one without slots, and each call of a Python function is a C call. */
+static PyObject *
+eval_frame_of_other_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
+                         int throwflag)
+{
+    Predecessor *predecessor = *find_predecessor(tstate->interp);
+    return _PyPerf_EnterArea(tstate, frame, throwflag,
+                             _PyPerfTrampoline_Label(frame->f_code), 0,
+                             (_PyPerf_areaevalfunc)predecessor->eval_frame);
+}
+
+static bool
+is_on(PyInterpreterState *interp)
+{
+    return interp->eval_frame == _PyPerfTrampoline_EvalFrame
+           || interp->eval_frame == eval_frame_of_other_tool;
+}
+
+static bool
+is_on_anywhere(void)
+{
+    PyInterpreterState *interp = PyInterpreterState_Head();
+    while (interp != NULL && !is_on(interp)) {
+        interp = PyInterpreterState_Next(interp);
+    }
+    return interp != NULL;
+}
+
+static int
+install_hook(PyInterpreterState *interp)
+{
+    if (is_on(interp)) {
+        return 0;
+    }
+    Predecessor **p = find_predecessor(interp);
+    if (interp->eval_frame == NULL) {
+        interp->eval_frame = _PyPerfTrampoline_EvalFrame;
+        return 0;
+    }
+    if (*p == NULL) {
+        *p = calloc(1, sizeof(Predecessor));
+        if (*p == NULL) {
+            return -1;
+        }
+        (*p)->interpreter_id = interp->id;
+    }
+    (*p)->eval_frame = interp->eval_frame;
+    interp->eval_frame = eval_frame_of_other_tool;
+    return 0;
+}
+
+/* --- On and off ------------------------------------------------------------ */
+
+static int
+set_os_error(const BackEnd *back_end)
+{
+    PyErr_SetFromErrnoWithFilename(PyExc_OSError, back_end->path());
+    return -1;
+}
+
+/* Make back_end the one in use and let it know all symbols. */
+static int
+use_back_end(const BackEnd *back_end)
+{
+    if (trampoline.back_end == back_end) {
+        return 0;
+    }
+    if (back_end->open() < 0) {
+        return set_os_error(back_end);
+    }
+    if (trampoline.back_end != NULL) {
+        trampoline.back_end->close();
+    }
+    trampoline.back_end = back_end;
+    trampoline.has_warned = false;
+    if (announce_all() < 0) {
+        trampoline.back_end = NULL;
+        set_os_error(back_end);
+        back_end->close();
+        return -1;
+    }
+    return 0;
+}
+
+int
+_PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name)
+{
+    const BackEnd *back_end = find_back_end(name);
+    if (back_end == NULL) {
+        PyErr_Format(PyExc_ValueError, "invalid backend: %s", name);
+        return -1;
+    }
+    if (_PyPerfLabels_Init() < 0) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    if (use_back_end(back_end) < 0) {
+        return -1;
+    }
+    measure_main_stack();
+    if (install_hook(tstate->interp) < 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+void
+_PyPerfTrampoline_Deactivate(PyThreadState *tstate)
+{
+    PyInterpreterState *interp = tstate->interp;
+    if (interp->eval_frame == _PyPerfTrampoline_EvalFrame) {
+        interp->eval_frame = NULL;
+    }
+    else if (interp->eval_frame == eval_frame_of_other_tool) {
+        interp->eval_frame = (*find_predecessor(interp))->eval_frame;
+    }
+}
+
+void
+_PyPerfTrampoline_HoldSymbols(void)
+{
+    if (trampoline.back_end != NULL) {
+        trampoline.back_end->hold();
+    }
+}
+
+void
+_PyPerfTrampoline_ReleaseSymbols(void)
+{
+    if (trampoline.back_end != NULL && trampoline.back_end->release() < 0) {
+        warn(errno);
+    }
+}
+
+int
+_PyPerfTrampoline_IsActive(PyThreadState *tstate)
+{
+    return is_on(tstate->interp);
+}
+
+void
+_PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
+{
+    const BackEnd *back_end = trampoline.back_end;
+    if (back_end == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(back_ends); i++) {
+        back_ends[i].after_fork_child();
+    }
+    _PyPerfLabels_AfterFork_Child();
+    if (!is_on_anywhere()) {
+        trampoline.back_end = NULL;
+    }
+    else if (back_end->open() < 0 || announce_all() < 0) {
+        warn(errno);
+    }
+}
+
+void
+_PyPerfTrampoline_Fini(void)
+{
+    if (trampoline.back_end != NULL) {
+        trampoline.back_end->close();
+        trampoline.back_end = NULL;
+    }
+}
+
+/* --- Public functions; see Include/cpython/perf_trampoline.h -------------- */
+
+int
+PyUnstable_PerfTrampoline_CompileCode(PyCodeObject *code)
+{
+    return is_on_anywhere() ? ensure_label(code) : 0;
+}
+
+int
+PyUnstable_PerfTrampoline_SetPersistAfterFork(int Py_UNUSED(enable))
+{
+    return 0;
+}

@@ -1,0 +1,61 @@
+/* The perf trampoline on platforms that have none: it cannot be switched on.
+ *
+ * Linked instead of perf_trampoline.c when configure's check for the perf
+ * trampoline says no.  The contracts are in pycore_perf_trampoline.h.
+ */
+
+#include "Python.h"
+#include "pycore_perf_trampoline.h"
+
+int
+_PyPerfTrampoline_Activate(PyThreadState *Py_UNUSED(tstate),
+                           const char *Py_UNUSED(name))
+{
+    PyErr_SetString(PyExc_ValueError, "perf trampoline not available");
+    return -1;
+}
+
+void
+_PyPerfTrampoline_Deactivate(PyThreadState *Py_UNUSED(tstate))
+{
+}
+
+int
+_PyPerfTrampoline_IsActive(PyThreadState *Py_UNUSED(tstate))
+{
+    return 0;
+}
+
+void
+_PyPerfTrampoline_HoldSymbols(void)
+{
+}
+
+void
+_PyPerfTrampoline_ReleaseSymbols(void)
+{
+}
+
+void
+_PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
+{
+    _PyPerfMap_AfterFork_Child();
+}
+
+void
+_PyPerfTrampoline_Fini(void)
+{
+    PyUnstable_PerfMapState_Fini();
+}
+
+int
+PyUnstable_PerfTrampoline_CompileCode(PyCodeObject *Py_UNUSED(code))
+{
+    return 0;
+}
+
+int
+PyUnstable_PerfTrampoline_SetPersistAfterFork(int Py_UNUSED(enable))
+{
+    return 0;
+}

@@ -14,9 +14,10 @@ tree=$1
 build=$2
 shift 2
 
-# Debian's tree lacks the bundled expat.  Neither pip nor its wheels are the
-# base's in Debian.  ndbm is gdbm's there, and Berkeley DB is not free for all.
-set -- --with-system-expat --without-ensurepip --with-dbmliborder=gdbm "$@"
+# Debian's tree lacks the bundled expat and pip, and its pyexpat.c needs a macro
+# that only Debian's own build defines.  gdbm stands in for ndbm in Debian.
+set -- --with-system-expat LIBEXPAT_CFLAGS=-DPy_BUILD_CORE_MODULE \
+    --without-ensurepip --with-dbmliborder=gdbm "$@"
 eval "set -- \"\$@\" $(cat config.args)"
 
 if ! grep -q frame.pointers "$tree/configure.ac" && [ -e build/Makefile ]; then

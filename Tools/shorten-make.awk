@@ -10,7 +10,9 @@
 }
 
 match($0, / -o [^ ]*[.](o|so|a)( |$)/) && !/^[ *]/ {
-    print "  " substr($0, RSTART + 4, RLENGTH - 4)
+    made = substr($0, RSTART + 4, RLENGTH - 4)
+    sub(/ $/, "", made)
+    print "  " made
     fflush()
 }
 

@@ -1,0 +1,117 @@
+/* The symbol by which native profilers know a code object:
+ * py::<co_qualname>:<co_filename>
+ *
+ * Called by Python/perf_labels.c when a code object runs for the first time,
+ * with the GIL held.  Allocates nothing, raises nothing, keeps no state.
+ *
+ * Profilers take one line per symbol, as UTF-8.  What would break the line or
+ * the encoding is written as Python would write it in a string literal.
+ */
+
+#include "Python.h"
+#include "pycore_perf_labels.h"
+
+typedef struct {
+    char *text;
+    size_t size;
+    size_t length;              /* may exceed size: then the text is cut */
+} Writer;
+
+static void
+write_byte(Writer *writer, unsigned int byte)
+{
+    if (writer->length < writer->size) {
+        writer->text[writer->length] = (char)byte;
+    }
+    writer->length++;
+}
+
+static void
+write_bytes(Writer *writer, const char *bytes)
+{
+    while (*bytes) {
+        write_byte(writer, (unsigned char)*bytes++);
+    }
+}
+
+static int
+breaks_line_or_encoding(Py_UCS4 ch)
+{
+    return ch < 0x20
+           || (ch >= 0x7f && ch < 0xa0)         /* DEL and the C1 controls */
+           || ch == 0x2028 || ch == 0x2029      /* line, paragraph separator */
+           || Py_UNICODE_IS_SURROGATE(ch);
+}
+
+static void
+write_character(Writer *writer, Py_UCS4 ch)
+{
+    if (breaks_line_or_encoding(ch)) {
+        char escape[sizeof("\\uffff")];
+        PyOS_snprintf(escape, sizeof(escape), ch < 0x100 ? "\\x%02x" : "\\u%04x",
+                      (unsigned int)ch);
+        write_bytes(writer, escape);
+    }
+    else if (ch < 0x80) {
+        write_byte(writer, ch);
+    }
+    else if (ch < 0x800) {
+        write_byte(writer, 0xc0 | (ch >> 6));
+        write_byte(writer, 0x80 | (ch & 0x3f));
+    }
+    else if (ch < 0x10000) {
+        write_byte(writer, 0xe0 | (ch >> 12));
+        write_byte(writer, 0x80 | ((ch >> 6) & 0x3f));
+        write_byte(writer, 0x80 | (ch & 0x3f));
+    }
+    else {
+        write_byte(writer, 0xf0 | (ch >> 18));
+        write_byte(writer, 0x80 | ((ch >> 12) & 0x3f));
+        write_byte(writer, 0x80 | ((ch >> 6) & 0x3f));
+        write_byte(writer, 0x80 | (ch & 0x3f));
+    }
+}
+
+/* Most names are printable ASCII: copy as much as is. */
+static Py_ssize_t
+write_plain_prefix(Writer *writer, const Py_UCS1 *text, Py_ssize_t length)
+{
+    Py_ssize_t i = 0;
+    while (i < length && text[i] >= 0x20 && text[i] < 0x7f) {
+        i++;
+    }
+    if (writer->length + (size_t)i <= writer->size) {
+        memcpy(writer->text + writer->length, text, (size_t)i);
+    }
+    writer->length += (size_t)i;
+    return i;
+}
+
+static void
+write_string(Writer *writer, PyObject *str)
+{
+    assert(PyUnicode_Check(str) && PyUnicode_IS_READY(str));
+    int kind = PyUnicode_KIND(str);
+    const void *data = PyUnicode_DATA(str);
+    Py_ssize_t length = PyUnicode_GET_LENGTH(str);
+    Py_ssize_t i = 0;
+    if (kind == PyUnicode_1BYTE_KIND) {
+        i = write_plain_prefix(writer, data, length);
+    }
+    for (; i < length; i++) {
+        write_character(writer, PyUnicode_READ(kind, data, i));
+    }
+}
+
+size_t
+_PyCode_Symbol(PyCodeObject *code, char *buffer, size_t size)
+{
+    Writer writer = {buffer, size, 0};
+    write_bytes(&writer, "py::");
+    write_string(&writer, code->co_qualname);
+    write_bytes(&writer, ":");
+    write_string(&writer, code->co_filename);
+    size_t length = writer.length;
+    write_byte(&writer, '\0');
+    return length;
+}

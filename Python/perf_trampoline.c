@@ -108,7 +108,11 @@ ensure_label(PyCodeObject *code)
 {
     const _PyPerfSymbol *new_symbol;
     _PyPerfLabels_Assign(code, &new_symbol);
-    return new_symbol == NULL ? 0 : announce(new_symbol, NULL);
+    /* The last objects of a runtime die after its files are closed. */
+    if (new_symbol == NULL || trampoline.back_end == NULL) {
+        return 0;
+    }
+    return announce(new_symbol, NULL);
 }
 
 static Py_NO_INLINE uintptr_t

@@ -1,0 +1,80 @@
+#!/bin/sh
+# Writes one patch with everything in it, our files, the seams and the generated
+# parts of configure, for `patch -p1` in a vanilla CPython 3.11 tree.
+# Called by `make export`.
+#
+# usage: Tools/export-patch.sh FILE
+set -eu
+cd "$(dirname "$0")/.."
+top=$PWD
+. Tools/applied.sh
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+if ! command -v git >/dev/null; then
+    echo "export-patch: git is missing; run make setup" >&2
+    exit 1
+fi
+
+# Only the files that differ take part: a/ is the vanilla tree, b/ is ours.
+generated='configure pyconfig.h.in'
+seams=$(files_in_patches)
+mkdir "$scratch/a" "$scratch/b" "$scratch/regenerated"
+for file in $seams $generated configure.ac aclocal.m4; do
+    [ ! -e "base/vanilla/$file" ] || for side in a b; do
+        mkdir -p "$scratch/$side/$(dirname "$file")"
+        cp -p "base/vanilla/$file" "$scratch/$side/$file"
+    done
+done
+for patch in $(series); do
+    patch -p1 --fuzz=0 --silent -d "$scratch/b" <"$patch" || {
+        echo "export-patch: $patch does not apply to base/vanilla;" \
+             "see make lint" >&2
+        exit 1
+    }
+done
+find "$scratch/b" -name '*.orig' -exec rm {} +
+for file in $(Tools/overlay-files.sh); do
+    mkdir -p "$scratch/b/$(dirname "$file")"
+    cp "$file" "$scratch/b/$file"
+done
+
+# Autoconf here may differ in details from the one that the release was made
+# with.  So both sides are generated here, and their difference is exported.
+cd "$scratch"
+for side in a b; do
+    mkdir "regenerated/$side"
+    cp "$side/configure.ac" "$side/aclocal.m4" "$side/pyconfig.h.in" \
+        "regenerated/$side"
+    (cd "regenerated/$side" && autoconf2.69 && autoheader2.69)
+done
+for file in $generated; do
+    diff -u "regenerated/a/$file" "regenerated/b/$file" |
+        patch --silent "b/$file" || {
+        echo "export-patch: the change of $file does not apply to the" \
+             "release's" >&2
+        exit 1
+    }
+done
+find b -name '*.orig' -exec rm {} +
+
+mkdir -p "$top/$(dirname "$1")"
+{
+    cat <<'INTRODUCTION'
+cpython-perf for CPython 3.11: native profilers see Python functions by name.
+
+In the directory of a CPython 3.11 release, before ./configure:
+
+    patch -p1 <cpython-3.11-perf.patch
+
+INTRODUCTION
+    # git diff fails when there are differences; it knows modes and new files.
+    # The user's settings must not change the format.
+    GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_DIR=/dev/null \
+        git diff --no-index --no-prefix --no-renames --no-color a b \
+        >differences || [ $? = 1 ]
+    sed 's,^diff --git b/,diff --git a/,' differences
+} >"$top/$1.new"
+mv "$top/$1.new" "$top/$1"
+echo "export-patch: $1: $(grep -c '^diff --git ' "$top/$1") files," \
+     "$(wc -l <"$top/$1") lines"

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Builds Modules/_testperf.c, the extension module of our tests, against the
+# interpreter in place.  It is not installed.  Called by the Makefile.
+#
+# usage: Tools/build-testperf.sh BUILD DIRECTORY
+set -eu
+cd "$(dirname "$0")/.."
+build=$1
+into=$2
+
+config() {
+    "$build/python" -c "import sysconfig; print(sysconfig.get_config_var('$1'))"
+}
+
+mkdir -p "$into"
+module=$into/_testperf$(config EXT_SUFFIX)
+# It looks at the interpreter's insides, hence the internal headers.
+# shellcheck disable=SC2046  # each is a list of words
+$(config CC) -shared $(config CFLAGS) $(config CCSHARED) \
+    -DPy_BUILD_CORE_MODULE -I"$build" -Itree/Include -Itree/Include/internal \
+    -o "$module" Modules/_testperf.c

@@ -1,0 +1,69 @@
+"""What the tests of the perf trampoline share: map files and when to skip."""
+
+import atexit
+import contextlib
+import os
+import sys
+import sysconfig
+import unittest
+
+
+def map_path(pid):
+    """Return the path of the perf map of process pid."""
+    return f"/tmp/perf-{pid}.map"
+
+
+def parse_map(text):
+    """Return the (start, size, name) of each line of a map."""
+    entries = []
+    # Not splitlines(): it would also split at control characters in a name.
+    for line in text.split("\n")[:-1]:
+        start, size, name = line.split(" ", 2)
+        entries.append((int(start, 16), int(size, 16), name))
+    return entries
+
+
+def read_map(pid):
+    """Return the (start, size, name) of each line of pid's map."""
+    with open(map_path(pid), encoding="utf-8", newline="\n") as file:
+        return parse_map(file.read())
+
+
+def remove_map(pid):
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(map_path(pid))
+
+
+_removers = set()
+
+
+def remove_own_map_at_exit():
+    """Remove this process's map when the process ends.
+
+    For tests that activate the trampoline in their own process.  Not earlier: a
+    symbol is written once, and later tests need its line.  If whoever runs the
+    tests has switched the trampoline on, the map is theirs and stays.
+    """
+    pid = os.getpid()
+    if sys.is_stack_trampoline_active() or pid in _removers:
+        return
+    _removers.add(pid)
+
+    @atexit.register
+    def remove():
+        if os.getpid() == pid:
+            remove_map(pid)
+
+
+def _missing():
+    if not hasattr(sys, "activate_stack_trampoline"):
+        return "this interpreter has no sys.activate_stack_trampoline()"
+    if not sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE"):
+        return "the perf trampoline is not available on this platform"
+    return None
+
+
+def requires_trampoline(test):
+    """Skip test where the perf trampoline is not available."""
+    reason = _missing()
+    return test if reason is None else unittest.skip(reason)(test)

@@ -45,16 +45,16 @@ machine=$(readlink -f "$machine")
 
 # What the way to the network takes here: names, mirrors, certificates.  Files
 # that debootstrap made are replaced.
-cp -L /etc/resolv.conf /etc/hosts "$machine/etc/"
+cp -L --remove-destination /etc/resolv.conf /etc/hosts "$machine/etc/"
 rm -rf "$machine/etc/apt/sources.list" "$machine/etc/apt/sources.list.d"
 for item in apt ssl ca-certificates.conf; do
-    [ ! -e "/etc/$item" ] || cp -RL "/etc/$item" "$machine/etc/"
+    [ ! -e "/etc/$item" ] || cp -RL --remove-destination "/etc/$item" "$machine/etc/"
 done
 for item in keyrings ca-certificates; do
-    [ ! -d "/usr/share/$item" ] || cp -RL "/usr/share/$item" "$machine/usr/share/"
+    [ ! -d "/usr/share/$item" ] || cp -RL --remove-destination "/usr/share/$item" "$machine/usr/share/"
 done
 [ ! -d /usr/local/share/ca-certificates ] ||
-    cp -RL /usr/local/share/ca-certificates "$machine/usr/local/share/"
+    cp -RL --remove-destination /usr/local/share/ca-certificates "$machine/usr/local/share/"
 
 mounted=
 unmount() {

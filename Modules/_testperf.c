@@ -212,10 +212,16 @@ append_address(uintptr_t address, void *list)
     return result;
 }
 
+/* Code without frame pointers ends a walk: what its frame pointer register
+   happened to hold does not count. */
 static int
 append_label(uintptr_t address, void *list)
 {
-    return code_at(address) == NULL ? append_address(address, list) : 0;
+    const Code *here = code_at(address);
+    if (here != NULL) {
+        return here->keeps_frame_pointers ? 0 : 1;
+    }
+    return append_address(address, list);
 }
 
 static PyObject *
@@ -255,7 +261,8 @@ testperf_walk(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 PyDoc_STRVAR(labels_doc,
 "labels() -> addresses\n"
 "\n"
-"Those of walk() that lie in no loaded file.");
+"Those of walk() that lie in no loaded file, up to the first in code without\n"
+"frame pointers, such as the C library's.");
 
 static PyObject *
 testperf_labels(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
@@ -366,7 +373,7 @@ sample_address(uintptr_t address, void *arg)
     }
     walk->last = address;
     walk->last_code = here;
-    return 0;
+    return here != NULL && !here->keeps_frame_pointers;
 }
 
 static void

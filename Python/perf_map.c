@@ -10,245 +10,42 @@
  * Failure: functions return -1 with errno; no Python exception is involved.
  * A line is written whole or not at all.
  *
- * /tmp is shared with strangers: the file is created with O_EXCL, never
- * through a link, and an existing one is used only when it is a regular file
- * of this user with a single name.  A file older than this process is left
- * from an earlier one with the same pid and is replaced; a younger one is
- * another writer's in this process (a JIT compiler's, say) and is appended to.
+ * A map of this process that is there already is another writer's, a JIT
+ * compiler's, say: lines are appended to it.
  */
 
 #include "Python.h"
+#include "pycore_perf_file.h"
 #include "pycore_perf_trampoline.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-#define MAP_MODE (S_IRUSR | S_IWUSR)
-
-/* Out of the way of programs that expect the lowest descriptor to be free. */
-#define LOWEST_DESCRIPTOR 100
 
 /* Room for two hexadecimal numbers, two spaces, a newline. */
 #define NUMBERS_SIZE (2 * (16 + 1) + 1)
 
 static struct {
     pthread_mutex_t lock;
-    int fd;                     /* -1: not open */
-    dev_t device;               /* fd's file: programs close descriptors that */
-    ino_t inode;                /*   they do not know, and reuse the number */
-    char path[sizeof("/tmp/perf-.map") + 20];
-} map = {PTHREAD_MUTEX_INITIALIZER, -1, 0, 0, ""};
-
-
-/* When did this process start?  Seconds of CLOCK_REALTIME; 0: cannot tell. */
-static double
-process_start_time(void)
-{
-    /* Field 22 of the file, the 20th after the parenthesised program name. */
-    char stat[1024];
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return 0;
-    }
-    ssize_t length = read(fd, stat, sizeof(stat) - 1);
-    close(fd);
-    if (length <= 0) {
-        return 0;
-    }
-    stat[length] = '\0';
-    const char *field = strrchr(stat, ')');
-    for (int i = 0; field != NULL && i < 20; i++) {
-        field = strchr(field + 1, ' ');
-    }
-    if (field == NULL) {
-        return 0;
-    }
-    double ticks = (double)strtoull(field, NULL, 10);
-    struct timespec wall, boot;
-    if (clock_gettime(CLOCK_REALTIME, &wall) != 0
-        || clock_gettime(CLOCK_BOOTTIME, &boot) != 0) {
-        return 0;
-    }
-    double booted = (double)(wall.tv_sec - boot.tv_sec)
-                    + 1e-9 * (double)(wall.tv_nsec - boot.tv_nsec);
-    return booted + ticks / (double)sysconf(_SC_CLK_TCK);
-}
-
-static int
-is_private_file(const struct stat *st)
-{
-    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
-}
-
-static int
-is_left_from_earlier_process(const struct stat *st)
-{
-    /* File times lag by up to a clock tick of the kernel. */
-    const double tick = 0.01;
-    double modified = (double)st->st_mtim.tv_sec
-                      + 1e-9 * (double)st->st_mtim.tv_nsec;
-    return modified + tick < process_start_time();
-}
-
-/* Open the file at map.path.  Return a descriptor, or -1 with errno. */
-static int
-open_map_file(void)
-{
-    const int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    struct stat st;
-
-    /* Somebody may create or remove the file between two steps: try again. */
-    for (int attempt = 0; attempt < 10; attempt++) {
-        int fd = open(map.path, flags | O_CREAT | O_EXCL, MAP_MODE);
-        if (fd >= 0 || errno != EEXIST) {
-            return fd;
-        }
-        if (lstat(map.path, &st) != 0) {
-            continue;
-        }
-        if (!is_private_file(&st)) {
-            errno = EEXIST;
-            return -1;
-        }
-        if (is_left_from_earlier_process(&st)) {
-            if (unlink(map.path) != 0 && errno != ENOENT) {
-                return -1;
-            }
-            continue;
-        }
-        fd = open(map.path, flags);
-        if (fd < 0) {
-            if (errno == ENOENT) {
-                continue;
-            }
-            return -1;
-        }
-        if (fstat(fd, &st) == 0 && is_private_file(&st)) {
-            return fd;
-        }
-        close(fd);
-    }
-    errno = EEXIST;
-    return -1;
-}
-
-static int
-map_is_open(void)
-{
-    struct stat st;
-    return map.fd >= 0
-           && fstat(map.fd, &st) == 0
-           && st.st_dev == map.device && st.st_ino == map.inode;
-}
+    _PyPerfFile file;
+} map = {PTHREAD_MUTEX_INITIALIZER, _PyPerfFile_INIT};
 
 /* The caller holds the lock. */
 static int
 ensure_open(void)
 {
-    if (map_is_open()) {
+    if (_PyPerfFile_IsOpen(&map.file)) {
         return 0;
     }
-    map.fd = -1;
-    PyOS_snprintf(map.path, sizeof(map.path), "/tmp/perf-%ld.map",
+    PyOS_snprintf(map.file.path, sizeof(map.file.path), "/tmp/perf-%ld.map",
                   (long)getpid());
-    int fd = open_map_file();
-    if (fd < 0) {
-        return -1;
-    }
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR);
-    if (high >= 0) {
-        close(fd);
-        fd = high;
-    }
-    struct stat st;
-    if (fstat(fd, &st) != 0) {
-        close(fd);
-        return -1;
-    }
-    map.fd = fd;
-    map.device = st.st_dev;
-    map.inode = st.st_ino;
-    return 0;
+    return _PyPerfFile_Open(&map.file, true);
 }
 
-/* The caller holds the lock, and the map is open. */
-static int
-append(const char *text, size_t length)
-{
-    size_t done = 0;
-    while (done < length) {
-        ssize_t n = write(map.fd, text + done, length - done);
-        if (n > 0) {
-            done += (size_t)n;
-        }
-        else if (n < 0 && errno != EINTR) {
-            int error = errno;
-            struct stat st;
-            /* Take a torn line back, unless somebody has written after it. */
-            if (done > 0 && fstat(map.fd, &st) == 0
-                && lseek(map.fd, 0, SEEK_CUR) == st.st_size
-                && ftruncate(map.fd, st.st_size - (off_t)done) != 0) {
-                /* The torn line stays: readers skip what they cannot parse. */
-            }
-            errno = error;
-            return -1;
-        }
-    }
-    return 0;
-}
-
-/* Lines collected between hold and release: one write for a hundred. */
-static struct {
-    bool is_active;
-    _PyTime_t since;
-    size_t length;
-    char lines[16 * 1024];
-} held;
-
-/* Start-up may be a long program: a .pth file can start one. */
-#define MAX_HOLD _PyTime_FromNanoseconds(20 * 1000 * 1000)
-
-/* The caller holds the lock. */
-static int
-write_held_lines(void)
-{
-    size_t length = held.length;
-    held.length = 0;
-    if (length == 0) {
-        return 0;
-    }
-    return ensure_open() < 0 ? -1 : append(held.lines, length);
-}
-
-/* Collect line if lines are held at the moment, else write it now.
-   The caller holds the lock. */
-static int
-hold_or_append(const char *line, size_t length)
-{
-    if (held.is_active
-        && _PyTime_GetMonotonicClock() - held.since > MAX_HOLD) {
-        held.is_active = false;
-    }
-    if (!held.is_active || held.length + length > sizeof(held.lines)) {
-        if (write_held_lines() < 0) {
-            return -1;
-        }
-    }
-    if (!held.is_active || length > sizeof(held.lines)) {
-        return ensure_open() < 0 ? -1 : append(line, length);
-    }
-    memcpy(held.lines + held.length, line, length);
-    held.length += length;
-    return 0;
-}
-
-/* Add one line; the name is printable.  The caller holds the lock. */
+/* Add one line; the name is printable.  The caller holds the lock, and the map
+   is open. */
 static int
 append_line(const void *start, unsigned int size, const char *name,
             size_t name_length)
@@ -268,9 +65,11 @@ append_line(const void *start, unsigned int size, const char *name,
     memcpy(line + length, name, name_length);
     length += name_length;
     line[length++] = '\n';
-    int result = hold_or_append(line, length);
+    int result = _PyPerfFile_Append(&map.file, line, length);
     if (line != on_stack) {
+        int error = errno;
         free(line);
+        errno = error;
     }
     return result;
 }
@@ -302,7 +101,10 @@ _PyPerfMap_WriteSymbol(const void *start, unsigned int size, const char *name,
                        size_t name_length)
 {
     pthread_mutex_lock(&map.lock);
-    int result = append_line(start, size, name, name_length);
+    int result = ensure_open();
+    if (result == 0) {
+        result = append_line(start, size, name, name_length);
+    }
     pthread_mutex_unlock(&map.lock);
     return result;
 }
@@ -311,8 +113,7 @@ void
 _PyPerfMap_Hold(void)
 {
     pthread_mutex_lock(&map.lock);
-    held.is_active = true;
-    held.since = _PyTime_GetMonotonicClock();
+    _PyPerfFile_Hold(&map.file);
     pthread_mutex_unlock(&map.lock);
 }
 
@@ -320,8 +121,7 @@ int
 _PyPerfMap_Release(void)
 {
     pthread_mutex_lock(&map.lock);
-    held.is_active = false;
-    int result = write_held_lines();
+    int result = _PyPerfFile_Release(&map.file);
     pthread_mutex_unlock(&map.lock);
     return result;
 }
@@ -329,7 +129,7 @@ _PyPerfMap_Release(void)
 const char *
 _PyPerfMap_Path(void)
 {
-    return map.path;
+    return map.file.path;
 }
 
 void
@@ -337,9 +137,7 @@ _PyPerfMap_AfterFork_Child(void)
 {
     pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
     map.lock = unlocked;
-    held.is_active = false;
-    held.length = 0;
-    PyUnstable_PerfMapState_Fini();
+    _PyPerfFile_AfterFork_Child(&map.file);
 }
 
 
@@ -365,7 +163,9 @@ PyUnstable_WritePerfMapEntry(const void *code_addr, unsigned int code_size,
     }
     int result = _PyPerfMap_WriteSymbol(code_addr, code_size, name,
                                         strlen(name));
+    int error = errno;
     free(name);
+    errno = error;
     return result;
 }
 
@@ -373,11 +173,7 @@ void
 PyUnstable_PerfMapState_Fini(void)
 {
     pthread_mutex_lock(&map.lock);
-    (void)write_held_lines();
-    if (map_is_open()) {
-        close(map.fd);
-    }
-    map.fd = -1;
+    _PyPerfFile_Close(&map.file);
     pthread_mutex_unlock(&map.lock);
 }
 
@@ -392,13 +188,10 @@ PyUnstable_CopyPerfMapFile(const char *parent_filename)
         return -1;
     }
     pthread_mutex_lock(&map.lock);
-    int result = write_held_lines();
-    if (result == 0) {
-        result = ensure_open();
-    }
+    int result = ensure_open();
     while (result == 0 && (length = read(parent, block, sizeof(block))) != 0) {
         if (length > 0) {
-            result = append(block, (size_t)length);
+            result = _PyPerfFile_Append(&map.file, block, (size_t)length);
         }
         else if (errno != EINTR) {
             result = -1;

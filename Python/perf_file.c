@@ -1,0 +1,254 @@
+/* Files that profilers read, in directories that strangers may write to.
+ *
+ * Used by the back ends, Python/perf_map.c and Python/perf_jitdump.c, under
+ * their locks.  What happens on fork and on failure is up to them; the contracts
+ * are in pycore_perf_file.h.
+ */
+
+#include "Python.h"
+#include "pycore_perf_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FILE_MODE (S_IRUSR | S_IWUSR)
+
+/* Out of the way of programs that expect the lowest descriptor to be free. */
+#define LOWEST_DESCRIPTOR 100
+
+/* Start-up may be a long program: a .pth file can start one. */
+#define MAX_HOLD _PyTime_FromNanoseconds(20 * 1000 * 1000)
+
+
+/* When did this process start?  Seconds of CLOCK_REALTIME; 0: cannot tell. */
+static double
+process_start_time(void)
+{
+    char stat[1024];
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    ssize_t length = read(fd, stat, sizeof(stat) - 1);
+    close(fd);
+    if (length <= 0) {
+        return 0;
+    }
+    stat[length] = '\0';
+    /* Field 22, the 20th after the parenthesised program name. */
+    const char *field = strrchr(stat, ')');
+    for (int i = 0; field != NULL && i < 20; i++) {
+        field = strchr(field + 1, ' ');
+    }
+    if (field == NULL) {
+        return 0;
+    }
+    double ticks = (double)strtoull(field, NULL, 10);
+    struct timespec wall, boot;
+    if (clock_gettime(CLOCK_REALTIME, &wall) != 0
+        || clock_gettime(CLOCK_BOOTTIME, &boot) != 0) {
+        return 0;
+    }
+    double booted = (double)(wall.tv_sec - boot.tv_sec)
+                    + 1e-9 * (double)(wall.tv_nsec - boot.tv_nsec);
+    return booted + ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+static bool
+is_private_file(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
+}
+
+static bool
+is_left_from_earlier_process(const struct stat *st)
+{
+    /* File times lag by up to a clock tick of the kernel. */
+    const double tick = 0.01;
+    double modified = (double)st->st_mtim.tv_sec
+                      + 1e-9 * (double)st->st_mtim.tv_nsec;
+    return modified + tick < process_start_time();
+}
+
+/* Return a descriptor, or -1 with errno. */
+static int
+open_or_create(const char *path, bool may_append)
+{
+    const int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    struct stat st;
+
+    /* Somebody may create or remove the file between two steps: try again. */
+    for (int attempt = 0; attempt < 10; attempt++) {
+        int fd = open(path, flags | O_CREAT | O_EXCL, FILE_MODE);
+        if (fd >= 0 || errno != EEXIST) {
+            return fd;
+        }
+        if (lstat(path, &st) != 0) {
+            continue;
+        }
+        if (!is_private_file(&st)) {
+            break;
+        }
+        if (is_left_from_earlier_process(&st)) {
+            if (unlink(path) != 0 && errno != ENOENT) {
+                return -1;
+            }
+            continue;
+        }
+        if (!may_append) {
+            break;
+        }
+        fd = open(path, flags);
+        if (fd >= 0) {
+            if (fstat(fd, &st) == 0 && is_private_file(&st)) {
+                return fd;
+            }
+            close(fd);
+        }
+        else if (errno != ENOENT) {
+            return -1;
+        }
+    }
+    errno = EEXIST;
+    return -1;
+}
+
+/* Programs close descriptors that they do not know, and reuse the number. */
+static bool
+descriptor_is_ours(const _PyPerfFile *file)
+{
+    struct stat st;
+    return file->fd >= 0
+           && fstat(file->fd, &st) == 0
+           && st.st_dev == file->device && st.st_ino == file->inode;
+}
+
+bool
+_PyPerfFile_IsOpen(const _PyPerfFile *file)
+{
+    /* What is held is written to the descriptor later, after a check. */
+    return file->held.is_active ? file->fd >= 0 : descriptor_is_ours(file);
+}
+
+int
+_PyPerfFile_Open(_PyPerfFile *file, bool may_append)
+{
+    if (_PyPerfFile_IsOpen(file)) {
+        return 0;
+    }
+    file->fd = -1;
+    int fd = open_or_create(file->path, may_append);
+    if (fd < 0) {
+        return -1;
+    }
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR);
+    if (high >= 0) {
+        close(fd);
+        fd = high;
+    }
+    struct stat st;
+    if (fstat(fd, &st) != 0) {
+        close(fd);
+        return -1;
+    }
+    file->fd = fd;
+    file->device = st.st_dev;
+    file->inode = st.st_ino;
+    return 0;
+}
+
+static int
+write_whole(_PyPerfFile *file, const char *bytes, size_t length)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t n = write(file->fd, bytes + done, length - done);
+        if (n > 0) {
+            done += (size_t)n;
+        }
+        else if (n == 0 || errno != EINTR) {
+            int error = n == 0 ? EIO : errno;
+            struct stat st;
+            /* Take back what is torn, unless somebody has written after it. */
+            if (done > 0 && fstat(file->fd, &st) == 0
+                && lseek(file->fd, 0, SEEK_CUR) == st.st_size
+                && ftruncate(file->fd, st.st_size - (off_t)done) != 0) {
+                /* It stays: readers skip what they cannot parse. */
+            }
+            errno = error;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int
+write_held(_PyPerfFile *file)
+{
+    size_t length = file->held.length;
+    file->held.length = 0;
+    if (length == 0) {
+        return 0;
+    }
+    if (!descriptor_is_ours(file)) {
+        errno = EBADF;
+        return -1;
+    }
+    return write_whole(file, file->held.bytes, length);
+}
+
+int
+_PyPerfFile_Append(_PyPerfFile *file, const void *bytes, size_t length)
+{
+    if (file->held.is_active
+        && _PyTime_GetMonotonicClock() - file->held.since > MAX_HOLD) {
+        file->held.is_active = false;
+    }
+    if (!file->held.is_active
+        || file->held.length + length > sizeof(file->held.bytes)) {
+        if (write_held(file) < 0) {
+            return -1;
+        }
+    }
+    if (!file->held.is_active || length > sizeof(file->held.bytes)) {
+        return write_whole(file, bytes, length);
+    }
+    memcpy(file->held.bytes + file->held.length, bytes, length);
+    file->held.length += length;
+    return 0;
+}
+
+void
+_PyPerfFile_Hold(_PyPerfFile *file)
+{
+    file->held.is_active = true;
+    file->held.since = _PyTime_GetMonotonicClock();
+}
+
+int
+_PyPerfFile_Release(_PyPerfFile *file)
+{
+    file->held.is_active = false;
+    return write_held(file);
+}
+
+void
+_PyPerfFile_Close(_PyPerfFile *file)
+{
+    (void)_PyPerfFile_Release(file);
+    if (descriptor_is_ours(file)) {
+        close(file->fd);
+    }
+    file->fd = -1;
+}
+
+void
+_PyPerfFile_AfterFork_Child(_PyPerfFile *file)
+{
+    file->held.is_active = false;
+    file->held.length = 0;
+    _PyPerfFile_Close(file);
+}

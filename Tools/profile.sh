@@ -49,8 +49,9 @@ report() {
 
 echo
 echo "profile: which functions call which, with their share of the time"
+# The first entry is the outermost function: all others are in its tree.
 report -g caller,5 --fields overhead_children,symbol --percent-limit 50 |
-    head -n 25
+    awk '/^ +[0-9.]+%/ && seen++ { exit } { print }' | head -n 40
 echo
 echo "profile: time in each function and those it calls, and in itself"
 report -g none --fields overhead_children,overhead,symbol --percent-limit 2 |

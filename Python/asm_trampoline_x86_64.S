@@ -11,13 +11,17 @@
    enters a Python function, with the GIL held.  It cannot fail, touches no
    state but its own stack frame, and is therefore indifferent to fork.
 
+   _PyPerf_ContinueArea takes a record instead of throwflag, which is 0 then.  It
+   is for a Python function that a Python function has called when its area was
+   full: there the records go on, without the C frames in between.
+
    The stack while the evaluator runs, high addresses first:
 
         return address into C
    X:   caller's %rbp                  the real frame record
         caller's %rbx
         label of the function entered
-   R0:  X                              the area's first record
+   R0:  X, or the record to go on with the area's first record
         free_bytes / 16 free slots, used from R0 downwards
    A:   the lowest slot                passed on as fourth argument
         8 bytes of padding
@@ -28,9 +32,12 @@
    ..., R0, X, caller.  The evaluator pushes a label by filling the next slot
    and storing its address in the link; see pycore_ceval_labels.h.
 
-   The unwind information does not follow the labels: %rbx keeps the address
-   of X, so debuggers, C++ exceptions and pthread_exit() see the C stack as the
-   CPU does.  For the same reason the way back does not depend on the link.  */
+   The way back does not depend on the link: %rbx keeps the address of X.  The
+   unwind information of _PyPerf_EnterArea leads from there straight to the
+   caller, so that debuggers, C++ exceptions and pthread_exit() see the C stack
+   as the CPU does.  That of the functions WithUnwindInfo, otherwise the same,
+   leads through the records, like the frame pointers, for profilers that have
+   unwind information for labels from the jitdump.  */
 
 #ifdef __CET__
 #  include <cet.h>                      /* the property note for IBT and SHSTK */
@@ -38,12 +45,12 @@
 #  define _CET_ENDBR
 #endif
 
-        .text
-        .globl  _PyPerf_EnterArea
-        .hidden _PyPerf_EnterArea
-        .type   _PyPerf_EnterArea, @function
+        .macro  ENTER_AREA name, continues, through_records
+        .globl  \name
+        .hidden \name
+        .type   \name, @function
         .p2align 4
-_PyPerf_EnterArea:
+\name:
         .cfi_startproc
         _CET_ENDBR                      /* may be reached by an indirect call */
         pushq   %rbp                    /* X: the real record is complete */
@@ -56,12 +63,25 @@ _PyPerf_EnterArea:
         movq    %rbp, %rbx              /* X outlives the evaluator in %rbx */
         .cfi_def_cfa_register %rbx
         pushq   %rcx                    /* R0.label */
+        .if \continues
+        pushq   %rdx                    /* R0.next = the record given */
+        xorl    %edx, %edx              /* throwflag */
+        .else
         pushq   %rbp                    /* R0.next = X */
+        .endif
         movq    %rsp, %rbp              /* the chain starts at R0 */
+        .if \through_records
+        .cfi_remember_state
+        .cfi_def_cfa %rbp, 16           /* %rbp: the newest record */
+        .cfi_same_value %rbx
+        .endif
         subq    %r8, %rsp               /* the free slots */
         movq    %rsp, %rcx              /* A: lowest slot, the 4th argument */
         subq    $8, %rsp                /* align the stack for the call */
         call    *%r9                    /* evaluator(tstate, frame, throwflag, A) */
+        .if \through_records
+        .cfi_restore_state
+        .endif
         leaq    -8(%rbx), %rsp          /* drop the area */
         .cfi_def_cfa %rsp, 24
         popq    %rbx                    /* the caller's %rbx */
@@ -72,6 +92,29 @@ _PyPerf_EnterArea:
         .cfi_restore %rbp
         ret                             /* the evaluator's result is in %rax */
         .cfi_endproc
-        .size   _PyPerf_EnterArea, . - _PyPerf_EnterArea
+        .size   \name, . - \name
+        .endm
+
+        .text
+        ENTER_AREA _PyPerf_EnterArea, 0, 0
+        ENTER_AREA _PyPerf_ContinueArea, 1, 0
+        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 0, 1
+        ENTER_AREA _PyPerf_ContinueAreaWithUnwindInfo, 1, 1
+
+/* What a label looks like in a jitdump, 16 bytes.  Nothing ever runs it: labels
+   only return, in the eyes of a profiler, by the rule that is written here.  */
+        .globl  _PyPerf_LabelModel
+        .hidden _PyPerf_LabelModel
+        .type   _PyPerf_LabelModel, @function
+        .p2align 4
+_PyPerf_LabelModel:
+        .cfi_startproc
+        .cfi_def_cfa %rbp, 16           /* %rbp: the record after the label's */
+        .cfi_offset %rbp, -16           /* its next */
+        ud2                             /* stop whoever gets here */
+        .fill   6, 1, 0x90              /* the label points behind this */
+        .quad   0                       /* the jitdump numbers its labels here */
+        .cfi_endproc
+        .size   _PyPerf_LabelModel, . - _PyPerf_LabelModel
 
         .section .note.GNU-stack, "", @progbits

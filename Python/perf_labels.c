@@ -25,11 +25,8 @@
 #define GUARD_SIZE ((size_t)1 << 16)    /* the largest page size there is */
 #define RESERVED_SIZE (ARENA_SIZE + 2 * GUARD_SIZE)
 
-/* Unwinders that read DWARF expect code at multiples of this. */
-#define LABEL_SIZE 16
-
 /* Profilers look up the byte before a return address: stay off the first. */
-#define LABEL_POSITION (LABEL_SIZE / 2)
+#define LABEL_POSITION (_PyPerfLabels_SIZE / 2)
 
 /* Offsets reach as far to both sides of the first arena. */
 #define REACH ((uintptr_t)1 << 31)
@@ -41,6 +38,7 @@ static struct {
     uintptr_t next_free;        /* in the current arena */
     uintptr_t end;
     uintptr_t last_arena;
+    uint32_t room;              /* for each new symbol */
     _PyPerf_offset unknown;     /* label of "py::<unknown>" */
 } labels;
 
@@ -125,16 +123,16 @@ new_arena(void)
 static int
 add_symbol(_PyPerfSymbol *symbol)
 {
-    if (labels.end - labels.next_free < LABEL_SIZE && new_arena() < 0) {
+    if (labels.end - labels.next_free < labels.room && new_arena() < 0) {
         return -1;
     }
     symbol->start = labels.next_free;
-    symbol->size = LABEL_SIZE;
+    symbol->room = labels.room;
     if (_Py_hashtable_set(labels.symbols, symbol, symbol) < 0) {
         errno = ENOMEM;
         return -1;
     }
-    labels.next_free += LABEL_SIZE;
+    labels.next_free += labels.room;
     return 0;
 }
 
@@ -170,10 +168,13 @@ typedef union {
 } ScratchSymbol;
 
 int
-_PyPerfLabels_Init(void)
+_PyPerfLabels_Init(uint32_t room)
 {
     static const char unknown_name[] = "py::<unknown>";
 
+    /* Unwinders that read DWARF expect code at multiples of 16. */
+    assert(room >= _PyPerfLabels_SIZE && room % 16 == 0);
+    labels.room = room;
     if (labels.unknown != 0) {
         return 0;
     }

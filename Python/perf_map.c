@@ -16,6 +16,7 @@
 
 #include "Python.h"
 #include "pycore_perf_file.h"
+#include "pycore_perf_labels.h"
 #include "pycore_perf_trampoline.h"
 
 #include <errno.h>
@@ -47,7 +48,7 @@ ensure_open(void)
 /* Add one line; the name is printable.  The caller holds the lock, and the map
    is open. */
 static int
-append_line(const void *start, unsigned int size, const char *name,
+append_line(uintptr_t start, unsigned int size, const char *name,
             size_t name_length)
 {
     char on_stack[512];
@@ -60,8 +61,8 @@ append_line(const void *start, unsigned int size, const char *name,
             return -1;
         }
     }
-    size_t length = (size_t)sprintf(line, "%lx %x ",
-                                    (unsigned long)(uintptr_t)start, size);
+    size_t length = (size_t)sprintf(line, "%lx %x ", (unsigned long)start,
+                                    size);
     memcpy(line + length, name, name_length);
     length += name_length;
     line[length++] = '\n';
@@ -96,9 +97,9 @@ printable(const char *name)
 }
 
 
-int
-_PyPerfMap_WriteSymbol(const void *start, unsigned int size, const char *name,
-                       size_t name_length)
+static int
+write_entry(uintptr_t start, unsigned int size, const char *name,
+            size_t name_length)
 {
     pthread_mutex_lock(&map.lock);
     int result = ensure_open();
@@ -107,6 +108,13 @@ _PyPerfMap_WriteSymbol(const void *start, unsigned int size, const char *name,
     }
     pthread_mutex_unlock(&map.lock);
     return result;
+}
+
+int
+_PyPerfMap_WriteSymbol(const _PyPerfSymbol *symbol)
+{
+    return write_entry(symbol->start, _PyPerfLabels_SIZE, symbol->name,
+                       symbol->length);
 }
 
 void
@@ -161,8 +169,8 @@ PyUnstable_WritePerfMapEntry(const void *code_addr, unsigned int code_size,
         errno = ENOMEM;
         return -1;
     }
-    int result = _PyPerfMap_WriteSymbol(code_addr, code_size, name,
-                                        strlen(name));
+    int result = write_entry((uintptr_t)code_addr, code_size, name,
+                             strlen(name));
     int error = errno;
     free(name);
     errno = error;

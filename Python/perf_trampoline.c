@@ -29,12 +29,13 @@
 
 /* --- Back ends ------------------------------------------------------------- */
 
-/* A file that profilers read.  Functions return 0, or -1 with errno set. */
 typedef struct {
     const char *name;
+    uint32_t label_room;        /* address space for each symbol */
+    _PyPerf_enterfunc *enter_area;
+    _PyPerf_continuefunc *continue_area;
     int (*open)(void);
-    int (*write)(const void *start, unsigned int size, const char *name,
-                 size_t name_length);
+    int (*write)(const _PyPerfSymbol *symbol);
     void (*hold)(void);         /* many symbols will follow... */
     int (*release)(void);       /* ...and these were they */
     void (*close)(void);
@@ -45,6 +46,9 @@ typedef struct {
 static const BackEnd back_ends[] = {
     {
         .name = "perf",
+        .label_room = _PyPerfLabels_SIZE,
+        .enter_area = _PyPerf_EnterArea,
+        .continue_area = _PyPerf_ContinueArea,
         .open = PyUnstable_PerfMapState_Init,
         .write = _PyPerfMap_WriteSymbol,
         .hold = _PyPerfMap_Hold,
@@ -53,11 +57,26 @@ static const BackEnd back_ends[] = {
         .after_fork_child = _PyPerfMap_AfterFork_Child,
         .path = _PyPerfMap_Path,
     },
+    {
+        .name = "perf_jit",
+        .label_room = _PyPerfJitdump_LABEL_ROOM,
+        .enter_area = _PyPerf_EnterAreaWithUnwindInfo,
+        .continue_area = _PyPerf_ContinueAreaWithUnwindInfo,
+        .open = _PyPerfJitdump_Open,
+        .write = _PyPerfJitdump_WriteSymbol,
+        .hold = _PyPerfJitdump_Hold,
+        .release = _PyPerfJitdump_Release,
+        .close = _PyPerfJitdump_Close,
+        .after_fork_child = _PyPerfJitdump_AfterFork_Child,
+        .path = _PyPerfJitdump_Path,
+    },
 };
 
 static struct {
     const BackEnd *back_end;    /* NULL: no interpreter was ever on, or the
                                    runtime has ended */
+    _PyPerf_enterfunc *enter_area;      /* these two outlive back_end */
+    _PyPerf_continuefunc *continue_area;
     bool has_warned;
 } trampoline;
 
@@ -75,9 +94,7 @@ find_back_end(const char *name)
 static int
 announce(const _PyPerfSymbol *symbol, void *Py_UNUSED(arg))
 {
-    return trampoline.back_end->write((const void *)symbol->start,
-                                      symbol->size, symbol->name,
-                                      symbol->length);
+    return trampoline.back_end->write(symbol);
 }
 
 static int
@@ -188,27 +205,31 @@ free_bytes(PyThreadState *tstate, size_t slots)
     return depth(tstate) < limit ? slots * sizeof(_PyPerf_record) : 0;
 }
 
-static Py_NO_INLINE PyObject *
-eval_in_area(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
-             size_t slots)
-{
-    return _PyPerf_EnterArea(tstate, frame, throwflag,
-                             _PyPerfTrampoline_Label(frame->f_code),
-                             free_bytes(tstate, slots),
-                             _PyEval_EvalFrameDefault_labelled);
-}
-
 PyObject *
 _PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
-                                _PyInterpreterFrame *frame)
+                                _PyInterpreterFrame *frame,
+                                _PyPerf_record *newest)
 {
-    return eval_in_area(tstate, frame, 0, NEXT_AREA_SLOTS);
+    return trampoline.continue_area(tstate, frame, newest,
+                                    _PyPerfTrampoline_Label(frame->f_code),
+                                    free_bytes(tstate, NEXT_AREA_SLOTS),
+                                    _PyEval_EvalFrameDefault_labelled);
 }
 
 /* --- The hook -------------------------------------------------------------- */
 
+static Py_NO_INLINE PyObject *
+eval_frame_carefully(PyThreadState *tstate, _PyInterpreterFrame *frame,
+                     int throwflag)
+{
+    return trampoline.enter_area(tstate, frame, throwflag,
+                                 _PyPerfTrampoline_Label(frame->f_code),
+                                 free_bytes(tstate, AREA_SLOTS),
+                                 _PyEval_EvalFrameDefault_labelled);
+}
+
 /* Each resumption of a generator comes through here: what is not needed every
-   time is left to eval_in_area(), so that this needs no stack frame. */
+   time is done elsewhere, so that this needs no stack frame. */
 PyObject *
 _PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
                             int throwflag)
@@ -216,12 +237,12 @@ _PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
     _PyPerf_offset offset = *_PyCode_LabelOffset(frame->f_code);
     if (offset == 0 || tstate->interp->threads.stacksize != 0
         || depth(tstate) >= max_depth) {
-        return eval_in_area(tstate, frame, throwflag, AREA_SLOTS);
+        return eval_frame_carefully(tstate, frame, throwflag);
     }
-    return _PyPerf_EnterArea(tstate, frame, throwflag,
-                             _PyPerfLabels_base + offset,
-                             AREA_SLOTS * sizeof(_PyPerf_record),
-                             _PyEval_EvalFrameDefault_labelled);
+    return trampoline.enter_area(tstate, frame, throwflag,
+                                 _PyPerfLabels_base + offset,
+                                 AREA_SLOTS * sizeof(_PyPerf_record),
+                                 _PyEval_EvalFrameDefault_labelled);
 }
 
 /* Interpreters that had another tool's evaluator when they were switched on.
@@ -251,9 +272,10 @@ eval_frame_of_other_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
                          int throwflag)
 {
     Predecessor *predecessor = *find_predecessor(tstate->interp);
-    return _PyPerf_EnterArea(tstate, frame, throwflag,
-                             _PyPerfTrampoline_Label(frame->f_code), 0,
-                             (_PyPerf_areaevalfunc)predecessor->eval_frame);
+    return trampoline.enter_area(tstate, frame, throwflag,
+                                 _PyPerfTrampoline_Label(frame->f_code), 0,
+                                 (_PyPerf_areaevalfunc)(void (*)(void))
+                                     predecessor->eval_frame);
 }
 
 static bool
@@ -319,6 +341,8 @@ use_back_end(const BackEnd *back_end)
         trampoline.back_end->close();
     }
     trampoline.back_end = back_end;
+    trampoline.enter_area = back_end->enter_area;
+    trampoline.continue_area = back_end->continue_area;
     trampoline.has_warned = false;
     if (announce_all() < 0) {
         trampoline.back_end = NULL;
@@ -337,7 +361,7 @@ _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name)
         PyErr_Format(PyExc_ValueError, "invalid backend: %s", name);
         return -1;
     }
-    if (_PyPerfLabels_Init() < 0) {
+    if (_PyPerfLabels_Init(back_end->label_room) < 0) {
         PyErr_SetFromErrno(PyExc_OSError);
         return -1;
     }

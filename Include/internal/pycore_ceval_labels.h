@@ -97,7 +97,8 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
         }                                                                 \
         _PyInterpreterFrame *callee = frame;                              \
         frame = cframe.current_frame = callee->previous;                  \
-        PyObject *result = _PyPerfTrampoline_EvalInNewArea(tstate, callee); \
+        PyObject *result = _PyPerfTrampoline_EvalInNewArea(tstate, callee, \
+                                                           lowest);       \
         _PyEvalFrameClearAndPop(tstate, callee);                          \
         if (result == NULL) {                                             \
             goto resume_with_error;                                       \

@@ -41,10 +41,13 @@ _PyCode_LabelOffset(const PyCodeObject *code)
 #  define _PyCode_INIT_LABEL(code) ((void)0)
 #endif
 
+/* The size of a symbol, as profilers are told. */
+#define _PyPerfLabels_SIZE 16
+
 /* A symbol and its label.  Never freed. */
-typedef struct {
-    uintptr_t start;            /* the bytes [start, start + size) are its own */
-    uint32_t size;
+typedef struct _PyPerfSymbol {
+    uintptr_t start;
+    uint32_t room;              /* the next symbol is at least so far away */
     uint32_t length;
     char name[];                /* UTF-8, printable, NUL-terminated */
 } _PyPerfSymbol;
@@ -52,8 +55,9 @@ typedef struct {
 /* label address = _PyPerfLabels_base + offset */
 extern uintptr_t _PyPerfLabels_base;
 
-/* Make ready to hand out labels.  Return 0, or -1 with errno set. */
-extern int _PyPerfLabels_Init(void);
+/* Make ready to hand out labels, from now on with so much room for each symbol.
+ * Return 0, or -1 with errno set. */
+extern int _PyPerfLabels_Init(uint32_t room);
 
 /* Find or make the label of code and remember it in code.  Sets *is_new to the
  * symbol if it was made now and should be announced, else to NULL.  Without

@@ -57,22 +57,37 @@ extern void _PyPerfTrampoline_AfterFork_Child(PyThreadState *tstate);
 /* Close the files at the end of the runtime.  Labels outlive it. */
 extern void _PyPerfTrampoline_Fini(void);
 
-/* --- The map back end (Python/perf_map.c) --------------------------------- */
+/* --- The back ends (Python/perf_map.c, Python/perf_jitdump.c) -------------- */
 
-/* The path last opened or tried; valid after a call that opens.  No GIL. */
-extern const char *_PyPerfMap_Path(void);
+/* A file that tells profilers the symbols.  Functions return 0, or -1 with
+ * errno set.  Those of the map need no GIL. */
+struct _PyPerfSymbol;
 
-/* Add one line; name must be printable.  No GIL.  Return 0, or -1 with errno. */
-extern int _PyPerfMap_WriteSymbol(const void *start, unsigned int size,
-                                  const char *name, size_t name_length);
+/* Open the file unless it is open. */
+extern int _PyPerfJitdump_Open(void);
 
-/* Collect lines in memory, for a few milliseconds at most, until the next
- * release, which writes them.  No GIL.  Return 0, or -1 with errno. */
+extern int _PyPerfMap_WriteSymbol(const struct _PyPerfSymbol *symbol);
+extern int _PyPerfJitdump_WriteSymbol(const struct _PyPerfSymbol *symbol);
+
+/* Between these, symbols may be collected and written at once. */
 extern void _PyPerfMap_Hold(void);
+extern void _PyPerfJitdump_Hold(void);
 extern int _PyPerfMap_Release(void);
+extern int _PyPerfJitdump_Release(void);
 
-/* Forget the parent's file.  No GIL needed; no other thread may exist. */
+extern void _PyPerfJitdump_Close(void);
+
+/* Forget the parent's file.  No other thread may exist. */
 extern void _PyPerfMap_AfterFork_Child(void);
+extern void _PyPerfJitdump_AfterFork_Child(void);
+
+/* The path last opened or tried. */
+extern const char *_PyPerfMap_Path(void);
+extern const char *_PyPerfJitdump_Path(void);
+
+/* Address space that a symbol takes once perf has injected its unwind
+ * information: see the drawing in Python/perf_jitdump.c. */
+#define _PyPerfJitdump_LABEL_ROOM 128
 
 /* --- For the specialiser and the evaluators -------------------------------- */
 
@@ -110,11 +125,27 @@ typedef PyObject *(*_PyPerf_areaevalfunc)(PyThreadState *tstate,
 
 /* Reserve an area with free_bytes for slots on the C stack, enter label as its
  * first record, and call evaluator below it.  In assembly; see there. */
-extern PyObject *_PyPerf_EnterArea(PyThreadState *tstate,
-                                   struct _PyInterpreterFrame *frame,
-                                   int throwflag, uintptr_t label,
-                                   size_t free_bytes,
-                                   _PyPerf_areaevalfunc evaluator);
+typedef PyObject *_PyPerf_enterfunc(PyThreadState *tstate,
+                                    struct _PyInterpreterFrame *frame,
+                                    int throwflag, uintptr_t label,
+                                    size_t free_bytes,
+                                    _PyPerf_areaevalfunc evaluator);
+
+/* The same for a call from Python that found its area full.  newest is that
+ * area's newest record. */
+typedef PyObject *_PyPerf_continuefunc(PyThreadState *tstate,
+                                       struct _PyInterpreterFrame *frame,
+                                       _PyPerf_record *newest, uintptr_t label,
+                                       size_t free_bytes,
+                                       _PyPerf_areaevalfunc evaluator);
+
+/* Unwinders that read DWARF see the C stack without labels. */
+extern _PyPerf_enterfunc _PyPerf_EnterArea;
+extern _PyPerf_continuefunc _PyPerf_ContinueArea;
+
+/* They see the labels, and must have unwind information for them. */
+extern _PyPerf_enterfunc _PyPerf_EnterAreaWithUnwindInfo;
+extern _PyPerf_continuefunc _PyPerf_ContinueAreaWithUnwindInfo;
 
 /* The evaluator that ceval_labelled.c makes of ceval.c. */
 extern PyObject *_PyEval_EvalFrameDefault_labelled(
@@ -124,9 +155,11 @@ extern PyObject *_PyEval_EvalFrameDefault_labelled(
 /* Return code's label.  If it is new, its symbol is announced.  Never fails. */
 extern uintptr_t _PyPerfTrampoline_Label(PyCodeObject *code);
 
-/* Run frame below a new area with many slots.  Like _PyEval_EvalFrame(). */
+/* Run frame below a new area with many slots.  newest is the newest record of
+ * the area that is full.  Like _PyEval_EvalFrame(). */
 extern PyObject *_PyPerfTrampoline_EvalInNewArea(
-    PyThreadState *tstate, struct _PyInterpreterFrame *frame);
+    PyThreadState *tstate, struct _PyInterpreterFrame *frame,
+    _PyPerf_record *newest);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,414 @@
+/* The jitdump: jit-PID.dump in $JITDUMPDIR or /tmp, a binary file of records.
+ *
+ * `perf inject --jit` turns it into one small ELF file per symbol, with unwind
+ * information, so that `perf record --call-graph dwarf` works without frame
+ * pointers; samply reads it directly.  Written by the perf trampoline with the
+ * GIL held.
+ *
+ * Fork: the child must not write to its parent's file; the trampoline calls
+ * _PyPerfJitdump_AfterFork_Child().  Failure: functions return -1 with errno.
+ * The records of a symbol are written whole or not at all.
+ *
+ * The layout is that of the jitdump specification, version 1, in the kernel's
+ * tools/perf/Documentation; so are the names of records and fields.
+ *
+ * What perf makes of one symbol, in file and address order:
+ *
+ *      T   .text           the dumped code, LABEL_SIZE bytes
+ *      E   .eh_frame       at the next multiple of 8: CIE, FDE, end mark
+ *      H   .eh_frame_hdr   a search table with one entry
+ *
+ * Addresses in E and H are relative, so they are the same for all symbols.  perf
+ * maps T, E and H at the label's address: the next label must be farther off.
+ */
+
+#include "Python.h"
+#include "pycore_perf_file.h"
+#include "pycore_perf_labels.h"
+#include "pycore_perf_trampoline.h"
+
+#include <errno.h>
+#include <link.h>                 // dl_iterate_phdr()
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --- Records ---------------------------------------------------------------- */
+
+#define JITDUMP_MAGIC 0x4A695444
+#define JITDUMP_VERSION 1
+
+enum {
+    JIT_CODE_LOAD = 0,
+    JIT_CODE_UNWINDING_INFO = 4,
+};
+
+typedef struct {
+    uint32_t magic;
+    uint32_t version;
+    uint32_t total_size;
+    uint32_t elf_mach;
+    uint32_t pad1;
+    uint32_t pid;
+    uint64_t timestamp;
+    uint64_t flags;
+} FileHeader;
+
+typedef struct {
+    uint32_t id;
+    uint32_t total_size;
+    uint64_t timestamp;
+} RecordHeader;
+
+typedef struct {
+    RecordHeader header;
+    uint64_t unwinding_size;
+    uint64_t eh_frame_hdr_size;
+    uint64_t mapped_size;
+    /* followed by .eh_frame, .eh_frame_hdr, padding */
+} UnwindingInfo;
+
+typedef struct {
+    RecordHeader header;
+    uint32_t pid;
+    uint32_t tid;
+    uint64_t vma;
+    uint64_t code_addr;
+    uint64_t code_size;
+    uint64_t code_index;
+    /* followed by the name with its NUL, the code, padding */
+} CodeLoad;
+
+#define ALIGN_8(size) (((size) + 7) & ~(size_t)7)
+
+/* --- The model of a label (Python/asm_trampoline_*.S) ------------------------ */
+
+/* Code of LABEL_SIZE bytes with the unwind information of a label.  The last
+   eight bytes are replaced by a number that makes each symbol's code unique:
+   perf merges files with equal contents. */
+extern const char _PyPerf_LabelModel[];
+#define LABEL_SIZE _PyPerfLabels_SIZE
+
+/* .eh_frame and .eh_frame_hdr as perf places them after the code. */
+static struct {
+    unsigned char bytes[_PyPerfJitdump_LABEL_ROOM];
+    size_t eh_frame_size;       /* 0: not made yet */
+    size_t eh_frame_hdr_size;
+} unwinding;
+
+#define TEXT_TO_EH_FRAME ((int32_t)ALIGN_8(LABEL_SIZE))
+
+/* From the DWARF and LSB standards. */
+#define DW_EH_PE_udata4 0x03
+#define DW_EH_PE_sdata4 0x0b
+#define DW_EH_PE_pcrel 0x10
+#define DW_EH_PE_datarel 0x30
+
+/* The fixed head of an entry of .eh_frame.  In a CIE, the identifier is 0; in an
+   FDE it is the distance back to its CIE, and the addressed code follows. */
+typedef struct {
+    uint32_t length;            /* of what follows this field */
+    uint32_t identifier;
+    int32_t pc_begin;           /* relative to this field */
+    uint32_t pc_range;
+} FrameEntry;
+
+typedef struct {
+    unsigned char version;
+    unsigned char eh_frame_ptr_enc;
+    unsigned char fde_count_enc;
+    unsigned char table_enc;
+    int32_t eh_frame_ptr;       /* relative to this field */
+    uint32_t fde_count;
+    int32_t initial_location;   /* relative to the header, as is the next */
+    int32_t fde;
+} FrameHeader;
+
+static size_t
+entry_size(const FrameEntry *entry)
+{
+    return sizeof(entry->length) + entry->length;
+}
+
+/* Look for the model's FDE in the .eh_frame_hdr of the object it is linked to. */
+static int
+find_model_fde(struct dl_phdr_info *info, size_t Py_UNUSED(size), void *arg)
+{
+    const uintptr_t model = (uintptr_t)_PyPerf_LabelModel;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_GNU_EH_FRAME) {
+            continue;
+        }
+        const char *start = (const char *)(info->dlpi_addr
+                                           + info->dlpi_phdr[i].p_vaddr);
+        const FrameHeader *header = (const FrameHeader *)start;
+        if (header->fde_count_enc != DW_EH_PE_udata4
+            || header->table_enc != (DW_EH_PE_datarel | DW_EH_PE_sdata4)) {
+            continue;
+        }
+        const int32_t *table = &header->initial_location;
+        for (uint32_t n = 0; n < header->fde_count; n++) {
+            if ((uintptr_t)start + (uintptr_t)(intptr_t)table[2 * n] == model) {
+                *(const FrameEntry **)arg =
+                    (const FrameEntry *)(start + table[2 * n + 1]);
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Take the unwind information that the assembler made for the model of a label
+   and give it the addresses that it has behind the code of a label. */
+static int
+make_unwinding(void)
+{
+    const FrameEntry *model_fde = NULL;
+    if (unwinding.eh_frame_size != 0) {
+        return 0;
+    }
+    dl_iterate_phdr(find_model_fde, &model_fde);
+    if (model_fde == NULL) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    const FrameEntry *model_cie = (const FrameEntry *)
+        ((const char *)&model_fde->identifier - model_fde->identifier);
+    const size_t cie_size = entry_size(model_cie);
+    const size_t fde_size = entry_size(model_fde);
+    const size_t end_mark_size = sizeof(uint32_t);
+    const size_t size = ALIGN_8(cie_size + fde_size + end_mark_size);
+    if (TEXT_TO_EH_FRAME + size + sizeof(FrameHeader)
+        > _PyPerfJitdump_LABEL_ROOM) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    memset(unwinding.bytes, 0, sizeof(unwinding.bytes));
+
+    memcpy(unwinding.bytes, model_cie, cie_size);
+    FrameEntry *fde = (FrameEntry *)(unwinding.bytes + cie_size);
+    memcpy(fde, model_fde, fde_size);
+    fde->identifier = (uint32_t)(cie_size + offsetof(FrameEntry, identifier));
+    fde->pc_begin = -(TEXT_TO_EH_FRAME
+                      + (int32_t)(cie_size + offsetof(FrameEntry, pc_begin)));
+    fde->pc_range = LABEL_SIZE;
+
+    FrameHeader header = {
+        .version = 1,
+        .eh_frame_ptr_enc = DW_EH_PE_pcrel | DW_EH_PE_sdata4,
+        .fde_count_enc = DW_EH_PE_udata4,
+        .table_enc = DW_EH_PE_datarel | DW_EH_PE_sdata4,
+        .eh_frame_ptr = -(int32_t)(size + offsetof(FrameHeader, eh_frame_ptr)),
+        .fde_count = 1,
+        .initial_location = -(TEXT_TO_EH_FRAME + (int32_t)size),
+        .fde = (int32_t)cie_size - (int32_t)size,
+    };
+    memcpy(unwinding.bytes + size, &header, sizeof(header));
+    unwinding.eh_frame_size = size;
+    unwinding.eh_frame_hdr_size = sizeof(header);
+    return 0;
+}
+
+/* --- The file --------------------------------------------------------------- */
+
+static struct {
+    _PyPerfFile file;
+    void *marker;               /* the mapping by which perf finds the file */
+    uint64_t count;             /* of symbols written */
+} jitdump = {_PyPerfFile_INIT};
+
+static uint64_t
+timestamp(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The ELF header of the object that this file is linked into; by the linker. */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+static size_t
+page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void
+remove_marker(void)
+{
+    if (jitdump.marker != NULL) {
+        munmap(jitdump.marker, page_size());
+        jitdump.marker = NULL;
+    }
+}
+
+/* Write the file header and show perf the file by mapping it executable. */
+static int
+begin_file(void)
+{
+    FileHeader header = {
+        .magic = JITDUMP_MAGIC,
+        .version = JITDUMP_VERSION,
+        .total_size = sizeof(header),
+        .elf_mach = __ehdr_start.e_machine,
+        .pid = (uint32_t)getpid(),
+        .timestamp = timestamp(),
+    };
+    if (_PyPerfFile_Append(&jitdump.file, &header, sizeof(header)) < 0) {
+        return -1;
+    }
+    remove_marker();
+    void *marker = mmap(NULL, page_size(), PROT_READ | PROT_EXEC, MAP_PRIVATE,
+                        jitdump.file.fd, 0);
+    if (marker == MAP_FAILED) {
+        return -1;
+    }
+    jitdump.marker = marker;
+    jitdump.count = 0;
+    return 0;
+}
+
+static int
+choose_path(void)
+{
+    const char *directory = getenv("JITDUMPDIR");
+    if (directory == NULL || *directory == '\0') {
+        directory = "/tmp";
+    }
+    int length = snprintf(jitdump.file.path, sizeof(jitdump.file.path),
+                          "%s/jit-%ld.dump", directory, (long)getpid());
+    if (length < 0 || (size_t)length >= sizeof(jitdump.file.path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return 0;
+}
+
+int
+_PyPerfJitdump_Open(void)
+{
+    if (_PyPerfFile_IsOpen(&jitdump.file)) {
+        return 0;
+    }
+    /* Go on with a file of our own that was closed.  Anything else that bears
+       its name must not be touched: it has a header and records already. */
+    const bool is_begun = jitdump.marker != NULL;
+    if (!is_begun && (make_unwinding() < 0 || choose_path() < 0)) {
+        return -1;
+    }
+    struct stat st;
+    if (_PyPerfFile_Open(&jitdump.file, is_begun) < 0) {
+        return -1;
+    }
+    if (fstat(jitdump.file.fd, &st) == 0
+        && (st.st_size > 0 || begin_file() == 0)) {
+        return 0;
+    }
+    int error = errno;
+    _PyPerfFile_Close(&jitdump.file);
+    unlink(jitdump.file.path);
+    errno = error;
+    return -1;
+}
+
+static char *
+put(char *position, const void *bytes, size_t size)
+{
+    memcpy(position, bytes, size);
+    return position + size;
+}
+
+/* Write both records of a symbol at once, the unwinding information first. */
+static int
+append_records(const _PyPerfSymbol *symbol)
+{
+    const size_t unwinding_size = unwinding.eh_frame_size
+                                  + unwinding.eh_frame_hdr_size;
+    const bool fits = TEXT_TO_EH_FRAME + unwinding_size <= symbol->room;
+    UnwindingInfo info = {
+        .header.id = JIT_CODE_UNWINDING_INFO,
+        .header.total_size = (uint32_t)ALIGN_8(sizeof(info) + unwinding_size),
+        .header.timestamp = timestamp(),
+        .unwinding_size = unwinding_size,
+        .eh_frame_hdr_size = unwinding.eh_frame_hdr_size,
+        .mapped_size = fits ? unwinding_size : 0,
+    };
+    CodeLoad load = {
+        .header.id = JIT_CODE_LOAD,
+        .header.total_size = (uint32_t)ALIGN_8(sizeof(load) + symbol->length + 1
+                                               + LABEL_SIZE),
+        .header.timestamp = info.header.timestamp,
+        .pid = (uint32_t)getpid(),
+        .tid = (uint32_t)syscall(SYS_gettid),
+        .vma = symbol->start,
+        .code_addr = symbol->start,
+        .code_size = LABEL_SIZE,
+        .code_index = jitdump.count,
+    };
+    const size_t size = info.header.total_size + load.header.total_size;
+    char on_stack[1024];
+    char *records = size > sizeof(on_stack) ? malloc(size) : on_stack;
+    if (records == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    memset(records, 0, size);
+    char *end = put(records, &info, sizeof(info));
+    put(end, unwinding.bytes, unwinding_size);
+    end = put(records + info.header.total_size, &load, sizeof(load));
+    end = put(end, symbol->name, symbol->length + 1);
+    end = put(end, _PyPerf_LabelModel, LABEL_SIZE - sizeof(jitdump.count));
+    put(end, &jitdump.count, sizeof(jitdump.count));
+
+    int result = _PyPerfFile_Append(&jitdump.file, records, size);
+    if (result == 0) {
+        jitdump.count++;
+    }
+    if (records != on_stack) {
+        int error = errno;
+        free(records);
+        errno = error;
+    }
+    return result;
+}
+
+int
+_PyPerfJitdump_WriteSymbol(const _PyPerfSymbol *symbol)
+{
+    return _PyPerfJitdump_Open() < 0 ? -1 : append_records(symbol);
+}
+
+void
+_PyPerfJitdump_Hold(void)
+{
+    _PyPerfFile_Hold(&jitdump.file);
+}
+
+int
+_PyPerfJitdump_Release(void)
+{
+    return _PyPerfFile_Release(&jitdump.file);
+}
+
+void
+_PyPerfJitdump_Close(void)
+{
+    _PyPerfFile_Close(&jitdump.file);
+}
+
+void
+_PyPerfJitdump_AfterFork_Child(void)
+{
+    _PyPerfFile_AfterFork_Child(&jitdump.file);
+    remove_marker();
+}
+
+const char *
+_PyPerfJitdump_Path(void)
+{
+    return jitdump.file.path;
+}

@@ -1,0 +1,268 @@
+"""Compare the stack that native profilers see with the interpreter's own.
+
+For test_perf_walk, test_perf_random and test_perf_fork, and for the scripts
+that they run in other processes.  Needs _testperf, the extension module that
+`make test` builds and puts on the path.
+"""
+
+import bisect
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import unittest
+
+from test.support.perf_helper import map_path, parse_map, remove_map
+
+try:
+    import _testperf
+except ImportError as error:
+    raise unittest.SkipTest("_testperf is not on the path: "
+                            "`make test` builds it") from error
+
+if "-fno-omit-frame-pointer" not in (sysconfig.get_config_var("CFLAGS") or ""):
+    raise unittest.SkipTest("Python is configured --without-frame-pointers: "
+                            "its stack cannot be walked")
+
+# What a process is told by the person who runs the tests.
+SWITCHES = ("PYTHONPERFSUPPORT", "PYTHON_PERF_JIT_SUPPORT")
+
+
+def symbol(code):
+    """Return the symbol of a code object whose names need no escapes."""
+    return f"py::{code.co_qualname}:{code.co_filename}"
+
+
+class LabelNames:
+    """Names labels as perf does, by the byte before, from this process's map."""
+
+    def __init__(self):
+        self._path = None
+        self._offset = 0
+        self._entries = []              # sorted
+        self._known = {}                # label: name
+
+    def _read_news(self):
+        path = map_path(os.getpid())
+        if path != self._path:          # also in a forked child
+            self.__init__()
+            self._path = path
+        with open(path, "rb") as file:
+            file.seek(self._offset)
+            text = file.read()
+            self._offset = file.tell()
+        for entry in parse_map(text.decode()):
+            bisect.insort(self._entries, entry)
+
+    def _look_up(self, address):
+        index = bisect.bisect(self._entries, (address, sys.maxsize)) - 1
+        if index < 0:
+            return None
+        start, size, name = self._entries[index]
+        return name if start <= address < start + size else None
+
+    def of(self, label):
+        name = self._known.get(label)
+        if name is None:
+            name = self._look_up(label - 1)
+            if name is None:
+                self._read_news()
+                name = self._look_up(label - 1) or f"no symbol at {label:#x}"
+            self._known[label] = name
+        return name
+
+    def of_all(self, labels):
+        return [self.of(label) for label in labels]
+
+
+class StackChecker:
+    """Compares the labels on the C stack with the frames of Python's stack.
+
+    Functions that were called while the trampoline was off have no label: those
+    that run when the checker is made, and those that say so with
+    called_while_off().  Mismatches are collected, because an exception would
+    not get out of every callback.
+    """
+
+    def __init__(self):
+        self.names = LabelNames()
+        self.count = 0
+        self.mismatches = []
+        self._unlabelled = []
+        if not sys.is_stack_trampoline_active():
+            self._add_unlabelled(sys._getframe())
+
+    def _add_unlabelled(self, frame):
+        while frame is not None:
+            self._unlabelled.append(frame)
+            frame = frame.f_back
+
+    def called_while_off(self, frame=None):
+        """Expect no label of the calling function."""
+        self._unlabelled.append(frame or sys._getframe(1))
+
+    def expected(self, frame):
+        """Return the symbols of frame and its callers, without unlabelled."""
+        symbols = []
+        while frame is not None:
+            if not any(frame is other for other in self._unlabelled):
+                symbols.append(symbol(frame.f_code))
+            frame = frame.f_back
+        return symbols
+
+    def check(self, *_, depth=None, below=()):
+        """Compare the whole stack, or its innermost depth functions.
+
+        below: symbols of functions that run further out, in other interpreters.
+        Arguments are ignored, so that this can serve as a callback.
+        """
+        frame = sys._getframe()
+        labels = _testperf.labels()
+        if not sys.is_stack_trampoline_active():
+            self.called_while_off(frame)
+        actual = self.names.of_all(labels[:depth])
+        expected = (self.expected(frame) + list(below))[:depth]
+        self.count += 1
+        if actual != expected:
+            self.mismatches.append((actual, expected))
+        del frame
+
+    def forget_frames(self):
+        self._unlabelled.clear()
+
+    def report(self):
+        """Return what was wrong, as text, or None."""
+        if not self.mismatches:
+            return None
+        actual, expected = map(list, self.mismatches[0])
+        while actual and expected and actual[-1] == expected[-1]:
+            del actual[-1], expected[-1]
+        lines = [f"{len(self.mismatches)} of {self.count} stacks are wrong; "
+                 f"the first, without its outermost part, which is right:"]
+        for pair in itertools.zip_longest(actual, expected,
+                                          fillvalue="(nothing)"):
+            lines.append(f"    {pair[0]}" if pair[0] == pair[1]
+                         else f"  ! {pair[0]}  instead of  {pair[1]}")
+        return "\n".join(lines[:100])
+
+    def finish(self, at_least):
+        """In a script: fail unless enough stacks were compared and right."""
+        report = self.report()
+        if report is None and self.count < at_least:
+            report = f"compared {self.count} stacks, not {at_least}"
+        if report is not None:
+            sys.exit(report)
+
+
+class PerfTestCase(unittest.TestCase):
+    """Tests with an active trampoline, and a StackChecker."""
+
+    # How often to run what is tested: the interpreter specialises functions
+    # that have run a few times.
+    TIMES = 20
+
+    def setUp(self):
+        was_active = sys.is_stack_trampoline_active()
+        self.checker = StackChecker()
+        self.check = self.checker.check
+        sys.activate_stack_trampoline("perf")
+        if not was_active:
+            self.addCleanup(sys.deactivate_stack_trampoline)
+        self.addCleanup(self.checker.forget_frames)
+
+    def assert_checked(self, at_least=1):
+        self.assertIsNone(report := self.checker.report(), report)
+        self.assertGreaterEqual(self.checker.count, at_least)
+
+    def repeat(self, function, checks=1):
+        """Call function some times; each call has to make that many checks."""
+        for i in range(self.TIMES):
+            before = self.checker.count
+            function()
+            self.assert_checked()
+            self.assertEqual(self.checker.count - before, checks)
+
+
+class Native:
+    """Names of C functions in this process, from the symbol table of the file
+    that holds the evaluator."""
+
+    def __init__(self):
+        if shutil.which("nm") is None:
+            raise unittest.SkipTest("nm (of binutils) is needed to find "
+                                    "C functions")
+        path, base = self._file_with_interpreter()
+        listing = subprocess.run(["nm", "--defined-only", "--numeric-sort",
+                                  path], stdout=subprocess.PIPE, text=True,
+                                 check=True).stdout
+        self._starts, self._names = [], []
+        for line in listing.splitlines():
+            address, kind, name = line.split()
+            if kind in "tTwW":
+                self._starts.append(base + int(address, 16))
+                self._names.append(name.partition(".")[0])
+        if "_PyPerf_EnterArea" not in self._names:
+            raise unittest.SkipTest(f"{path} has no symbols of C functions")
+
+    @staticmethod
+    def _file_with_interpreter():
+        """Return its path and the address that its first byte is mapped to."""
+        mapped = {}
+        with open("/proc/self/maps") as maps:
+            for line in maps:
+                fields = line.split(maxsplit=5)
+                if len(fields) == 6:
+                    start = int(fields[0].partition("-")[0], 16)
+                    mapped.setdefault(fields[5].rstrip("\n"), start)
+        executable = os.path.realpath(sys.executable)
+        for path, start in mapped.items():
+            if os.path.basename(path).startswith("libpython"):
+                return path, start
+        with open(executable, "rb") as file:
+            is_position_independent = file.read(18)[16] == 3    # ET_DYN
+        return executable, mapped[executable] * is_position_independent
+
+    def name(self, address):
+        """Return the name of the C function at address, or None."""
+        index = bisect.bisect(self._starts, address) - 1
+        return self._names[index] if 0 <= index < len(self._names) - 1 else None
+
+    def range(self, name):
+        """Return the addresses where function name starts and ends."""
+        index = self._names.index(name)
+        return self._starts[index], self._starts[index + 1]
+
+
+def run_script(source, *options, env=()):
+    """Run source in an interpreter of its own; return its standard output.
+
+    It finds _testperf and starts with the trampoline off, whatever the
+    environment says.  Its map is removed.  Failure is an AssertionError with
+    what it wrote to standard error.
+    """
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in SWITCHES}
+    environment["PYTHONPATH"] = os.path.dirname(_testperf.__file__)
+    environment.update(env)
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "script.py")
+        with open(path, "w") as file:
+            file.write(source)
+        with subprocess.Popen([sys.executable, *options, path],
+                              env=environment, cwd=directory, text=True,
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            try:
+                out, err = process.communicate(timeout=300)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+            finally:
+                remove_map(process.pid)
+    if process.returncode != 0 or err:
+        raise AssertionError(f"exit status {process.returncode}\n{out}\n"
+                             f"{err[-5000:]}")
+    return out

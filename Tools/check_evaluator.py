@@ -12,6 +12,7 @@ differ.  Called by `make check-evaluator`; needs binutils and symbol tables.
 
 import argparse
 import bisect
+import itertools
 import re
 import shutil
 import subprocess
@@ -46,9 +47,10 @@ def output_of(*command):
 class Symbol:
     """A named range of addresses."""
 
-    def __init__(self, start, size, name):
+    def __init__(self, start, size, kind, name):
         self.start = start
         self.end = start + size
+        self.is_global = kind.isupper()
         self.name = NUMBERS.sub("", name)
         self.full_name = name
 
@@ -78,9 +80,9 @@ class Image:
                               self.path).splitlines():
             fields = line.split()
             if len(fields) == 4:        # with a size
-                start, size, _, name = fields
+                start, size, kind, name = fields
                 self.symbols.append(Symbol(int(start, 16), int(size, 16),
-                                           name))
+                                           kind, name))
         # Of several names for the same thing, take the same one everywhere.
         self.symbols.sort(key=lambda symbol: (symbol.start, symbol.name))
         self.starts = [symbol.start for symbol in self.symbols]
@@ -154,36 +156,26 @@ class Image:
 class Function:
     """The normalised instructions of a function, part by part."""
 
-    def __init__(self, image, name):
+    def __init__(self, image, name, parts):
         self.image = image
         self.name = name
-        self.parts = [symbol for symbol in image.symbols
-                      if symbol.full_name == name
-                      or symbol.full_name.startswith(f"{name}.")]
-        if not self.parts:
-            fail(f"{image.path} has no symbol {name}; is it stripped, or the "
-                 "wrong file (of a shared build, compare libpython)?")
-        self.parts.sort(key=lambda part: part.full_name)
-        self.instructions = [instruction for part in self.parts
-                             for instruction in self._disassemble(part)]
+        self.parts = parts
+        self.instructions = []
+        for number, part in enumerate(parts):
+            self.instructions.append(f"part {number}:")
+            self.instructions += map(self._normalise, self._disassemble(part))
 
     def _disassemble(self, part):
         listing = output_of("objdump", "-d", "-w", "--no-show-raw-insn",
                             f"--start-address={part.start:#x}",
                             f"--stop-address={part.end:#x}", self.image.path)
-        yield f"{self._part_name(part)}:"
-        for line in listing.splitlines():
-            if match := INSTRUCTION.fullmatch(line):
-                yield self._normalise(match[2].rstrip())
-
-    def _part_name(self, part):
-        """.cold, say; nothing for the part where the function begins."""
-        return part.name.removeprefix(self.name)
+        return [match[2].rstrip() for line in listing.splitlines()
+                if (match := INSTRUCTION.fullmatch(line))]
 
     def _describe(self, address):
-        for part in self.parts:
+        for number, part in enumerate(self.parts):
             if part.start <= address < part.end:
-                return f"<{self._part_name(part)}+{address - part.start:#x}>"
+                return f"<part {number}+{address - part.start:#x}>"
         return self.image.describe(address)
 
     def _normalise(self, text):
@@ -202,6 +194,25 @@ class Function:
         if self.image.section_at(address) is None:
             return match[0]
         return match[1] + self._describe(address)
+
+
+def candidates(image, name):
+    """Return what may be the function of that name.
+
+    There is a choice when a static function has the same name: then the global
+    one is meant, but which of the parts split off are its parts is not known.
+    """
+    groups = {}
+    for symbol in image.symbols:
+        if symbol.full_name == name or symbol.full_name.startswith(f"{name}."):
+            groups.setdefault(symbol.full_name, []).append(symbol)
+    if name not in groups:
+        fail(f"{image.path} has no symbol {name}; is it stripped, or the "
+             "wrong file (of a shared build, compare libpython)?")
+    groups[name] = sorted(groups[name], reverse=True,
+                          key=lambda symbol: symbol.is_global)[:1]
+    return [Function(image, name, parts) for parts in
+            itertools.product(*(groups[key] for key in sorted(groups)))]
 
 
 def first_difference(one, other):
@@ -238,19 +249,20 @@ def main():
         except OSError as error:
             fail(f"{path}: {error.strerror}; run make and make base")
 
-    base = Function(Image(options.base), ORDINARY)
+    base, = candidates(Image(options.base), ORDINARY)
     patched = Image(options.python)
-    ordinary = Function(patched, ORDINARY)
-    labelled = Function(patched, LABELLED)
-
-    if first_difference(base.instructions, labelled.instructions) is None:
-        fail("sees no difference to the labelled evaluator either: either "
-             "this check is broken or the labels are not compiled in")
-    index = first_difference(base.instructions, ordinary.instructions)
-    if index is not None:
+    differences = {ordinary: first_difference(base.instructions,
+                                              ordinary.instructions)
+                   for ordinary in candidates(patched, ORDINARY)}
+    if None not in differences.values():
+        ordinary, index = next(iter(differences.items()))
         show_difference([base, ordinary], index)
         fail(f"{ORDINARY} is not the base's; are both built with the same "
              "compiler and options?")
+    for labelled in candidates(patched, LABELLED):
+        if first_difference(base.instructions, labelled.instructions) is None:
+            fail("sees no difference to the labelled evaluator either: either "
+                 "this check is broken or the labels are not compiled in")
     count = len(base.instructions) - len(base.parts)
     print(f"{ORDINARY}: {count} instructions, identical")
 

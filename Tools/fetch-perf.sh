@@ -1,0 +1,146 @@
+#!/bin/sh
+# Brings a perf that can inject unwind information, 6.8 or newer, to base/perf/
+# and installs nothing: from the backports of this machine's Debian release, or
+# the machine's own if that is new enough.  Called by .ci/run; base/perf/perf is
+# to be used as the variable PERF by the tests of -X perf_jit.
+#
+#   base/perf/perf       runs it
+#   base/perf/root/      the unpacked packages
+#   base/perf/apt/       apt's private state and what it fetched
+set -eu
+cd "$(dirname "$0")/.."
+dir=$PWD/base/perf
+least=6.8
+
+fail() {
+    echo "fetch-perf: $1" >&2
+    shift
+    for line; do echo "    $line" >&2; done
+    exit 1
+}
+
+# Prints the version of the perf that is given, if it runs and is new enough.
+new_enough() {
+    number=$("$1" --version 2>/dev/null | sed -n 's/^perf version //p')
+    [ -n "$number" ] && dpkg --compare-versions "$number" ge "$least" &&
+        echo "$number"
+}
+
+# apt reads the machine's configuration first, so options of a -c file win.
+apt() {
+    program=$1
+    shift
+    "$program" -c "$dir/apt/apt.conf" "$@"
+}
+
+# The machine's own source entries and, for each that has the release, one more
+# with its backports.
+make_private_apt() {
+    rm -rf "$dir/apt"
+    mkdir -p "$dir/apt/sources.list.d" "$dir/apt/lists/partial" \
+             "$dir/apt/cache/archives/partial"
+    eval "$(apt-config shell list Dir::Etc::sourcelist/f \
+                             parts Dir::Etc::sourceparts/d \
+                             status Dir::State::status/f)"
+    for file in "$list" "$parts"*.list "$parts"*.sources; do
+        [ -r "$file" ] || continue
+        copy=$dir/apt/sources.list.d/${file##*/}
+        cp "$file" "$copy"
+        backports=${copy%.*}-backports.${copy##*.}
+        case $file in
+            *.sources) awk -v RS= -v ORS='\n\n' -v release="$release" '
+                match($0, "(^|\n)[Ss]uites:[^\n]*") {
+                    suites = substr($0, RSTART, RLENGTH) " "
+                    if (index(suites, " " release " ")) {
+                        sub("[Ss]uites:[^\n]*", "Suites: " release "-backports")
+                        print
+                    }
+                }' "$file" ;;
+            *) sed -n "s/^\([[:space:]]*deb[[:space:]].*[[:space:]]\)$release\
+\([[:space:]]\)/\1$release-backports\2/p" "$file" ;;
+        esac >"$backports"
+    done
+    # The machine's hooks are for the machine's lists.  The user _apt, as whom
+    # root's apt fetches, often cannot reach a clone, and only warns of it.
+    # Nothing is installed, so the lock for that is not needed.
+    cat >"$dir/apt/apt.conf" <<EOF_CONF
+Dir::State "$dir/apt";
+Dir::State::status "$status";
+Dir::State::lists "$dir/apt/lists";
+Dir::Cache "$dir/apt/cache";
+Dir::Etc::sourcelist "/dev/null";
+Dir::Etc::sourceparts "$dir/apt/sources.list.d";
+Acquire::Languages "none";
+Acquire::Retries "2";
+Acquire::http::Timeout "60";
+Acquire::https::Timeout "60";
+APT::Sandbox::User "root";
+APT::Get::Install-Recommends "false";
+Debug::NoLocking "true";
+#clear APT::Update;
+EOF_CONF
+}
+
+# Prints package=version of perf and of the libraries it needs that are missing.
+needed_packages() {
+    apt apt-get install --simulate --quiet=2 "linux-perf/$release-backports" |
+        sed -n 's/^Inst \([^ ]*\) \(\[[^]]*\] \)\{0,1\}(\([^ ]*\) .*/\1=\3/p'
+}
+
+# Libraries that the machine has are not in root/, so programs that perf starts
+# are not affected.
+write_wrapper() {
+    multiarch=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+    cat >"$dir/perf.new" <<EOF_WRAPPER
+#!/bin/sh
+# Written by Tools/fetch-perf.sh.
+root='$dir/root'
+LD_LIBRARY_PATH=\$root/usr/lib/$multiarch:\$root/lib/$multiarch
+export LD_LIBRARY_PATH
+exec "\$root/usr/bin/perf" "\$@"
+EOF_WRAPPER
+    chmod +x "$dir/perf.new"
+    mv "$dir/perf.new" "$dir/perf"
+}
+
+command -v apt-get >/dev/null ||
+    fail "there is no apt here to fetch perf with;" \
+         "install perf $least or newer and name it in PERF"
+
+if [ -x "$dir/perf" ] && version=$(new_enough "$dir/perf"); then
+    echo "fetch-perf: base/perf/perf is perf $version already"
+    exit 0
+fi
+mkdir -p "$dir"
+if own=$(command -v perf) && version=$(new_enough "$own"); then
+    ln -sfn "$own" "$dir/perf"
+    echo "fetch-perf: base/perf/perf is this machine's own perf $version"
+    exit 0
+fi
+
+# shellcheck disable=SC1091  # of the machine
+release=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
+[ -n "$release" ] || fail "this system does not say which release it is;" \
+    "install perf $least or newer and name it in PERF"
+make_private_apt
+echo "fetch-perf: reading the lists of packages of $release-backports, by apt"
+apt apt-get update -q || echo "fetch-perf: some lists failed" >&2
+packages=$(needed_packages) && [ -n "$packages" ] ||
+    fail "apt finds no linux-perf in $release-backports, see above;" \
+         "is the mirror reachable?  Then run it again, or install perf" \
+         "$least or newer and name it in PERF"
+rm -rf "$dir/root"
+mkdir "$dir/root"
+# shellcheck disable=SC2086  # a list of words
+(cd "$dir/apt/cache/archives" && apt apt-get download -q $packages) ||
+    fail "the download failed, see above; run it again"
+for package in "$dir"/apt/cache/archives/*.deb; do
+    dpkg -x "$package" "$dir/root"
+done
+write_wrapper
+version=$(new_enough "$dir/perf") || {
+    "$dir/perf" --version >&2 || :
+    rm "$dir/perf"
+    fail "the perf that was fetched is older than $least or does not run"
+}
+echo "fetch-perf: base/perf/perf is perf $version"

@@ -40,8 +40,7 @@ STOCK_TESTS = """
 RESOURCES = "all,-audio,-gui,-largefile,-network,-urlfetch"
 SECONDS_A_FILE = 1200
 
-PROGRESS = re.compile(r"^(?:\S+ load avg: \S+ )?\[ *\d+/\d+(?:/\d+)?\] (.*)$")
-SUMMARY = re.compile(r"^(?:All )?(\d+) (?:re-run )?tests? ?(.*?)[.:]$")
+SUMMARY = re.compile(r"^(?:All )?(\d+) (re-run )?tests? ?(.*?)[.:]$")
 SKIPPED = re.compile(r"^(?:.*\] )?(test_\w+) skipped -- (.*)$")
 
 
@@ -107,7 +106,8 @@ class Outcome:
 
     def __init__(self, lines):
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
-        self.names = {"passed": set(), "failed": set(), "skipped": set()}
+        self.names = {"passed": set(), "failed": set(), "skipped": set(),
+                      "re-run": set()}
         self.reasons = {}
         meaning = None
         start = max((number for number, line in enumerate(lines)
@@ -121,8 +121,8 @@ class Outcome:
                 continue
             meaning = None
             if match := SUMMARY.match(line):
-                meaning = self._meaning(match[2])
-                if meaning:
+                meaning = "re-run" if match[2] else self._meaning(match[3])
+                if meaning in self.counts:
                     self.counts[meaning] += int(match[1])
 
     def _meaning(self, words):
@@ -159,6 +159,8 @@ def run(tests, jobs, env):
     show("left out, because they fail here without our patches too",
          [pattern for pattern, _ in known], dict(known))
     show("skipped", outcome.names["skipped"], outcome.reasons)
+    show("passed only when run again, alone",
+         outcome.names["re-run"] - outcome.names["failed"], {})
     show("failed", outcome.names["failed"], outcome.reasons)
     unknown = len(tests) - outcome.accounted if tests else 0
     if outcome.accounted == 0 or unknown:

@@ -1543,21 +1543,12 @@ class ToggleTest(PerfTestCase):
 class OtherEvaluatorTest(PerfTestCase):
     """Another tool has an evaluator of its own (PEP 523)."""
 
-    def setUp(self):
-        super().setUp()
-        # The tests say themselves when the trampoline is on.
-        sys.deactivate_stack_trampoline()
-        self.addCleanup(sys.activate_stack_trampoline, "perf")
-
     def remove_evaluator(self):
         sys.deactivate_stack_trampoline()
         return _testperf.remove_evaluator()
 
     def functions(self):
-        """Functions with three checks, to be called while the trampoline is
-        on: what runs already has no label."""
-        self.checker._add_unlabelled(sys._getframe(1))
-
+        """Return a function and the number of checks in it."""
         def outer():
             self.check()
             sorted([1], key=inner)
@@ -1581,6 +1572,8 @@ class OtherEvaluatorTest(PerfTestCase):
 
     def test_before_activation(self):
         outer, checks = self.functions()
+        self.addCleanup(sys.activate_stack_trampoline, "perf")
+        sys.deactivate_stack_trampoline()
         _testperf.install_evaluator()
         try:
             self.assertTrue(_testperf.evaluator_is_current())
@@ -1605,7 +1598,6 @@ class OtherEvaluatorTest(PerfTestCase):
 
     def test_after_activation(self):
         outer, checks = self.functions()
-        sys.activate_stack_trampoline("perf")
         _testperf.install_evaluator()
         try:
             # It passes calls on to the trampoline, as it does not know.

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import unittest
 
 from test.support.perf_helper import map_path, parse_map, remove_map
@@ -40,22 +41,20 @@ class LabelNames:
     """Names labels as perf does, by the byte before, from this process's map."""
 
     def __init__(self):
-        self._path = None
+        self._lock = threading.RLock()  # threads and callbacks use this
+        self._path = map_path(os.getpid())
         self._offset = 0
         self._entries = []              # sorted
         self._known = {}                # label: name
 
     def _read_news(self):
-        path = map_path(os.getpid())
-        if path != self._path:          # also in a forked child
-            self.__init__()
-            self._path = path
-        with open(path, "rb") as file:
-            file.seek(self._offset)
-            text = file.read()
-            self._offset = file.tell()
-        for entry in parse_map(text.decode()):
-            bisect.insort(self._entries, entry)
+        with self._lock:
+            with open(self._path, "rb") as file:
+                file.seek(self._offset)
+                text = file.read()
+                self._offset = file.tell()
+            for entry in parse_map(text.decode()):
+                bisect.insort(self._entries, entry)
 
     def _look_up(self, address):
         index = bisect.bisect(self._entries, (address, sys.maxsize)) - 1
@@ -70,7 +69,9 @@ class LabelNames:
             name = self._look_up(label - 1)
             if name is None:
                 self._read_news()
-                name = self._look_up(label - 1) or f"no symbol at {label:#x}"
+                name = self._look_up(label - 1)
+            if name is None:
+                return f"no symbol at {label:#x}"
             self._known[label] = name
         return name
 

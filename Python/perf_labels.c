@@ -145,7 +145,7 @@ offset_of(const _PyPerfSymbol *symbol)
 
 /* Enter a copy of symbol into the table, with an address of its own.
    Return it, or NULL with errno set. */
-static const _PyPerfSymbol *
+static _PyPerfSymbol *
 keep_symbol(const _PyPerfSymbol *symbol)
 {
     size_t size = offsetof(_PyPerfSymbol, name) + symbol->length + 1;
@@ -154,6 +154,7 @@ keep_symbol(const _PyPerfSymbol *symbol)
         return NULL;
     }
     memcpy(copy, symbol, size);
+    copy->announced = 0;
     if (add_symbol(copy) < 0) {
         free(copy);
         return NULL;
@@ -223,7 +224,7 @@ make_symbol(PyCodeObject *code, ScratchSymbol *scratch)
 }
 
 _PyPerf_offset
-_PyPerfLabels_Assign(PyCodeObject *code, const _PyPerfSymbol **is_new)
+_PyPerfLabels_Assign(PyCodeObject *code, _PyPerfSymbol **is_new)
 {
     _PyPerf_offset *offset = _PyCode_LabelOffset(code);
     *is_new = NULL;
@@ -250,7 +251,7 @@ _PyPerfLabels_Assign(PyCodeObject *code, const _PyPerfSymbol **is_new)
 }
 
 typedef struct {
-    int (*visit)(const _PyPerfSymbol *, void *);
+    int (*visit)(_PyPerfSymbol *, void *);
     void *arg;
 } Visitor;
 
@@ -259,18 +260,26 @@ visit_entry(_Py_hashtable_t *Py_UNUSED(table), const void *Py_UNUSED(key),
             const void *value, void *user_data)
 {
     Visitor *visitor = user_data;
-    return visitor->visit(value, visitor->arg);
+    return visitor->visit((_PyPerfSymbol *)value, visitor->arg);
 }
 
 int
-_PyPerfLabels_ForEach(int (*visit)(const _PyPerfSymbol *, void *), void *arg)
+_PyPerfLabels_ForEach(int (*visit)(_PyPerfSymbol *, void *), void *arg)
 {
     Visitor visitor = {visit, arg};
     return _Py_hashtable_foreach(labels.symbols, visit_entry, &visitor);
 }
 
+static int
+forget_announcements(_PyPerfSymbol *symbol, void *Py_UNUSED(arg))
+{
+    symbol->announced = 0;
+    return 0;
+}
+
 void
 _PyPerfLabels_AfterFork_Child(void)
 {
+    (void)_PyPerfLabels_ForEach(forget_announcements, NULL);
     labels.end = labels.next_free;
 }

@@ -23,8 +23,9 @@ const char _PyPerfTrampoline_SysActivate_doc[] =
 "\n"
 "Let native profilers see Python functions by name from now on.\n"
 "\n"
-"The back end is \"perf\": symbols go to /tmp/perf-PID.map.  If the trampoline\n"
-"is active already, this only makes sure that it uses that back end.";
+"The back end \"perf\" writes symbols to /tmp/perf-PID.map, \"perf_jit\" to the\n"
+"jitdump jit-PID.dump in $JITDUMPDIR or /tmp.  If the trampoline is active\n"
+"already, this only makes sure that it uses that back end.";
 
 PyObject *
 _PyPerfTrampoline_SysActivate(PyObject *Py_UNUSED(module), PyObject *backend)

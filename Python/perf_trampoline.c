@@ -91,10 +91,19 @@ find_back_end(const char *name)
     return NULL;
 }
 
+/* Tell the back end in use of a symbol, once. */
 static int
-announce(const _PyPerfSymbol *symbol, void *Py_UNUSED(arg))
+announce(_PyPerfSymbol *symbol, void *Py_UNUSED(arg))
 {
-    return trampoline.back_end->write(symbol);
+    const uint32_t bit = 1u << (trampoline.back_end - back_ends);
+    if (symbol->announced & bit) {
+        return 0;
+    }
+    if (trampoline.back_end->write(symbol) < 0) {
+        return -1;
+    }
+    symbol->announced |= bit;
+    return 0;
 }
 
 static int
@@ -123,7 +132,7 @@ warn(int error)
 static int
 ensure_label(PyCodeObject *code)
 {
-    const _PyPerfSymbol *new_symbol;
+    _PyPerfSymbol *new_symbol;
     _PyPerfLabels_Assign(code, &new_symbol);
     /* The last objects of a runtime die after its files are closed. */
     if (new_symbol == NULL || trampoline.back_end == NULL) {

@@ -48,6 +48,7 @@ _PyCode_LabelOffset(const PyCodeObject *code)
 typedef struct _PyPerfSymbol {
     uintptr_t start;
     uint32_t room;              /* the next symbol is at least so far away */
+    uint32_t announced;         /* a bit for each back end that has written it */
     uint32_t length;
     char name[];                /* UTF-8, printable, NUL-terminated */
 } _PyPerfSymbol;
@@ -64,14 +65,14 @@ extern int _PyPerfLabels_Init(uint32_t room);
  * memory the label is that of the symbol "py::<unknown>".  Never 0, raises
  * nothing.  The GIL must be held, _PyPerfLabels_Init() have succeeded. */
 extern _PyPerf_offset _PyPerfLabels_Assign(PyCodeObject *code,
-                                           const _PyPerfSymbol **is_new);
+                                           _PyPerfSymbol **is_new);
 
 /* Call visit for each symbol until it returns non-zero; return that, or 0. */
-extern int _PyPerfLabels_ForEach(int (*visit)(const _PyPerfSymbol *, void *),
+extern int _PyPerfLabels_ForEach(int (*visit)(_PyPerfSymbol *, void *),
                                  void *arg);
 
-/* New labels come from a new arena: profilers tie an arena to the files of the
- * process that mapped it. */
+/* No symbol is announced in the child.  New labels come from a new arena:
+ * profilers tie an arena to the files of the process that mapped it. */
 extern void _PyPerfLabels_AfterFork_Child(void);
 
 /* Write code's symbol into buffer as NUL-terminated UTF-8, with control

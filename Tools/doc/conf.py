@@ -1,0 +1,32 @@
+"""Sphinx configuration to build our pages alone, without CPython's.
+
+    sphinx-build -W -n -b html -c Tools/doc Doc build/doc
+
+It does not lie in Doc/, where CPython's own conf.py is.  In the patched tree
+CPython's documentation includes the pages through patches/3.11/doc-index.patch.
+"""
+
+project = "cpython-perf"
+version = release = "3.11"
+language = "en"
+root_doc = "perf"
+exclude_patterns = []
+
+html_theme = "classic"
+html_show_copyright = False
+html_show_sphinx = False
+
+# Described in CPython's pages, which are not here.
+nitpick_ignore = [
+    ("c:identifier", "PyCodeObject"),
+    ("envvar", "PYTHONPERFSUPPORT"),
+    ("py:exc", "OSError"),
+    ("py:exc", "ValueError"),
+    ("py:func", "os.fork"),
+    ("py:func", "sys.activate_stack_trampoline"),
+    ("py:func", "sys.deactivate_stack_trampoline"),
+    ("py:func", "sys.is_stack_trampoline_active"),
+    ("py:func", "sys.setrecursionlimit"),
+    ("py:func", "threading.stack_size"),
+    ("py:mod", "multiprocessing"),
+]

@@ -66,7 +66,8 @@ else
 fi
 
 echo "setup: installing them: $as_root $command"
-export DEBIAN_FRONTEND=noninteractive
+# Through env, because sudo drops variables; a question would wait for ever.
+as_root="$as_root env DEBIAN_FRONTEND=noninteractive"
 # A third party's broken mirror must not stop us: the install tells.
 $as_root apt-get update || echo "setup: apt-get update failed; trying on." >&2
 # shellcheck disable=SC2086  # both variables are lists of words

@@ -119,7 +119,7 @@ class Image:
         return None
 
     def symbol_at(self, address):
-        """Return the first of the symbols that start last and cover address."""
+        """Of the symbols that cover address, return the one starting last."""
         index = bisect.bisect_right(self.starts, address)
         while index > 0:
             start = self.starts[index - 1]

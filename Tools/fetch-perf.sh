@@ -1,8 +1,8 @@
 #!/bin/sh
 # Brings a perf that can inject unwind information, 6.8 or newer, to base/perf/
 # and installs nothing: from the backports of this machine's Debian release, or
-# the machine's own if that is new enough.  Called by .ci/run; base/perf/perf is
-# to be used as the variable PERF by the tests of -X perf_jit.
+# the machine's own if that is new enough.  Called by .ci/run, which names
+# base/perf/perf in the variable PERF for the tests of -X perf_jit.
 #
 #   base/perf/perf       runs it
 #   base/perf/root/      the unpacked packages
@@ -52,7 +52,8 @@ make_private_apt() {
                 match($0, "(^|\n)[Ss]uites:[^\n]*") {
                     suites = substr($0, RSTART, RLENGTH) " "
                     if (index(suites, " " release " ")) {
-                        sub("[Ss]uites:[^\n]*", "Suites: " release "-backports")
+                        sub("[Ss]uites:[^\n]*",
+                            "Suites: " release "-backports")
                         print
                     }
                 }' "$file" ;;
@@ -81,7 +82,7 @@ Debug::NoLocking "true";
 EOF_CONF
 }
 
-# Prints package=version of perf and of the libraries it needs that are missing.
+# Prints package=version of perf and of the libraries that are missing.
 needed_packages() {
     apt apt-get install --simulate --quiet=2 "linux-perf/$release-backports" |
         sed -n 's/^Inst \([^ ]*\) \(\[[^]]*\] \)\{0,1\}(\([^ ]*\) .*/\1=\3/p'

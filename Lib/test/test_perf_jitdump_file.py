@@ -1,0 +1,619 @@
+"""The jitdump back end of the perf trampoline: when and where the file is
+written, what stands in its way, and what becomes of it in forks.
+"""
+
+import errno
+import os
+import pathlib
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import unittest
+from test import support
+from test.support import perf_jitdump
+from test.support.perf_helper import remove_map
+from test.support.perf_jitdump_case import (JitdumpTestCase, clean_environment,
+                                            symbol_of)
+
+
+class FileTest(JitdumpTestCase):
+
+    TRY = """
+        try:
+            sys.activate_stack_trampoline("perf_jit")
+        except OSError as error:
+            print(errno.errorcode[error.errno],
+                  error.filename == path(os.getpid()))
+        print(sys.is_stack_trampoline_active())
+    """
+    # What is there before: with the same process number, through exec.
+    START = """
+        os.execv(sys.executable,
+                 [sys.executable, "-X", "perf_jit", "-c",
+                  "import sys; print(sys.is_stack_trampoline_active())"])
+    """
+
+    def run_after(self, prepare, then, **kwargs):
+        """Run prepare, where PATH is the path of the file, then the other."""
+        return self.run_command(self.command(
+            "\n".join(["PATH = path(os.getpid())", textwrap.dedent(prepare),
+                       textwrap.dedent(then)])), **kwargs)
+
+    def assert_refused(self, prepare, code, **kwargs):
+        """No way of switching on succeeds after prepare; return Results."""
+        called = self.run_after(prepare, self.TRY, **kwargs)
+        self.assertEqual((called.status, called.out, called.err),
+                         (0, f"{code} True\nFalse\n", ""))
+        started = self.run_after(prepare, self.START, **kwargs)
+        number = getattr(errno, code)
+        self.assertEqual((started.status, started.out), (0, "False\n"))
+        self.assertEqual(started.err, "python: -X perf_jit has no effect: "
+                         f"[Errno {number}] {os.strerror(number)}: "
+                         f"'{started.path}'\n")
+        return called, started
+
+    def assert_made(self, prepare):
+        for then in self.TRY, self.START:
+            result = self.run_after(prepare, then)
+            self.assertEqual((result.status, result.out, result.err),
+                             (0, "True\n", ""))
+            self.assertEqual(perf_jitdump.read(result.path).header.pid,
+                             result.pid)
+            st = os.lstat(result.path)
+            self.assertEqual(stat.filemode(st.st_mode), "-rw-------")
+            self.assertEqual(st.st_nlink, 1)
+
+    def test_new(self):
+        self.assert_made("os.umask(0)")
+
+    def test_default_directory(self):
+        for value in {"JITDUMPDIR": ""}, {}:
+            env = clean_environment(**value)
+            with subprocess.Popen(
+                    [sys.executable, "-X", "perf_jit", "-c", ""], env=env,
+                    stderr=subprocess.PIPE) as process:
+                _, err = process.communicate(timeout=support.LONG_TIMEOUT)
+            self.assertEqual(err, b"")
+            path = f"/tmp/jit-{process.pid}.dump"
+            self.addCleanup(os.unlink, path)
+            self.assertEqual(perf_jitdump.read(path).header.pid, process.pid)
+
+    def test_relative_directory(self):
+        result = self.run_script(self.TRY, cwd=self.directory,
+                                 variables={"JITDUMPDIR": "."})
+        self.assertEqual(result.out, "True\n")
+        self.assertTrue(perf_jitdump.read(result.path).loads)
+
+    def test_closed_in_programs(self):
+        result = self.run_script("""
+            import subprocess
+            for fd in os.listdir("/proc/self/fd"):
+                try:
+                    print(fd, os.readlink(f"/proc/self/fd/{fd}"))
+                except OSError:
+                    pass
+            sys.stdout.flush()
+            subprocess.run("echo; ls -l /proc/self/fd", shell=True,
+                           close_fds=False)
+        """, "-X", "perf_jit")
+        here, _, there = result.out.partition("\n\n")
+        self.assertIn(result.path, here)
+        self.assertIn("/proc/", there)
+        self.assertNotIn(".dump", there)
+
+    STALE = """
+        with open(PATH, "wb") as file:
+            file.write(b"from an earlier process")
+        os.utime(PATH, (10**9, 10**9))
+    """
+
+    def test_stale(self):
+        self.assert_made(self.STALE)
+        self.assert_made(textwrap.dedent(self.STALE)
+                         + "os.chmod(PATH, 0o444)")
+
+    def test_own_younger_file(self):
+        results = self.assert_refused("""
+            with open(PATH, "wb") as file:
+                file.write(b"young")
+        """, "EEXIST")
+        for result in results:
+            self.assertEqual(pathlib.Path(result.path).read_bytes(), b"young")
+
+    # Things of an old date that are not ours to remove.
+    OBSTACLES = {
+        "link": """
+            os.symlink(PATH + ".target", PATH)
+            open(PATH + ".target", "w").write("target")
+            os.utime(PATH + ".target", (10**9, 10**9))
+        """,
+        "dangling link": """
+            os.symlink(PATH + ".target", PATH)
+        """,
+        "hard link": """
+            open(PATH + ".target", "w").write("target")
+            os.link(PATH + ".target", PATH)
+        """,
+        "directory": "os.mkdir(PATH)",
+        "fifo": "os.mkfifo(PATH)",
+    }
+
+    def test_obstacles(self):
+        for name, prepare in self.OBSTACLES.items():
+            with self.subTest(name):
+                results = self.assert_refused(
+                    textwrap.dedent(prepare)
+                    + "\nos.utime(PATH, (10**9, 10**9),"
+                    " follow_symlinks=False)",
+                    "EEXIST")
+                for result in results:
+                    self.assert_untouched(name, result.path)
+
+    def assert_untouched(self, name, path):
+        st = os.lstat(path)
+        target = pathlib.Path(path + ".target")
+        self.assertEqual(st.st_mtime, 10**9)
+        self.assertEqual({"link": stat.S_ISLNK, "dangling link": stat.S_ISLNK,
+                          "hard link": stat.S_ISREG, "directory": stat.S_ISDIR,
+                          "fifo": stat.S_ISFIFO}[name](st.st_mode), True)
+        if name in ("link", "hard link"):
+            self.assertEqual(target.read_text(), "target")
+            self.assertEqual(target.stat().st_mtime, 10**9)
+        elif name == "dangling link":
+            self.assertFalse(target.exists())
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can do it")
+    def test_file_of_another_user(self):
+        results = self.assert_refused(
+            textwrap.dedent(self.STALE) + "os.chown(PATH, 12345, -1)\n",
+            "EEXIST")
+        for result in results:
+            self.assertEqual(pathlib.Path(result.path).read_bytes(),
+                             b"from an earlier process")
+
+    def test_bad_directory(self):
+        for directory, code in (("/nonexistent", "ENOENT"),
+                                ("/dev/null", "ENOTDIR")):
+            with self.subTest(directory):
+                self.assert_refused("", code, directory=directory)
+
+    def test_long_directory(self):
+        result = self.run_after("", self.TRY,
+                                variables={"JITDUMPDIR": "/tmp" * 2000})
+        self.assertEqual(result.out.split()[0::2], ["ENAMETOOLONG", "False"])
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
+    def test_directory_without_permission(self):
+        os.mkdir(locked := os.path.join(self.directory, "locked"), 0o500)
+        self.assert_refused("", "EACCES", directory=locked)
+
+    def in_tmpfs(self, options, command, directory):
+        """Return a command that runs command with a tmpfs of its own mounted
+        on directory, and copies what is in it to the test's directory."""
+        shell = ["unshare", "--mount", "sh", "-c", textwrap.dedent("""\
+            directory=$1 options=$2 copy=$3
+            shift 3
+            mount -t tmpfs -o "$options" tmpfs "$directory" || exit 99
+            "$@"
+            status=$?
+            cp -R "$directory" "$copy"
+            exit $status
+        """), "sh", directory, options, os.path.join(self.directory, "copy")]
+        if shutil.which("unshare") is None:
+            self.skipTest("unshare, of util-linux, is not installed")
+        probe = self.run_command([*shell, "true"])
+        if probe.status != 0:
+            self.skipTest(f"cannot mount a tmpfs: {probe.err.strip()}")
+        shutil.rmtree(os.path.join(self.directory, "copy"))
+        return shell + command
+
+    def mount_point(self):
+        os.mkdir(directory := os.path.join(self.directory, "mounted"))
+        return directory
+
+    def test_directory_without_execution(self):
+        # perf finds the file by an executable mapping.
+        directory = self.mount_point()
+        command = self.in_tmpfs("noexec", self.command(self.TRY), directory)
+        result = self.run_command(command, directory)
+        self.assertEqual((result.status, result.out, result.err),
+                         (0, "EPERM True\nFalse\n", ""))
+        # Nothing is left there.
+        self.assertEqual(os.listdir(os.path.join(self.directory, "copy")), [])
+
+    LONG_RUN = """
+        for number in range(2000):
+            run(f"f{number}")
+        print("done")
+    """
+
+    def assert_warned_once(self, result, code):
+        self.assertEqual((result.status, result.out), (0, "done\n"))
+        self.assertRegex(
+            result.err, r"\Apython: cannot write '\S+/jit-\d+\.dump': "
+            rf"{re.escape(os.strerror(getattr(errno, code)))}; profilers will "
+            r"not know some functions by name\n\Z")
+
+    def test_full_disk(self):
+        directory = self.mount_point()
+        command = self.in_tmpfs("size=200k", self.command(
+            self.LONG_RUN, "-X", "perf_jit"), directory)
+        result = self.run_command(command, directory)
+        self.assert_warned_once(result, "ENOSPC")
+        [file] = os.listdir(os.path.join(self.directory, "copy"))
+        dump = perf_jitdump.read(os.path.join(self.directory, "copy", file))
+        self.assert_has(dump, "f0", "f100")
+        self.assert_lacks(dump, "f1999")
+
+    def test_disk_full_for_a_while(self):
+        directory = self.mount_point()
+        command = self.in_tmpfs("size=400k", self.command("""
+            filler = os.path.join(os.environ["JITDUMPDIR"], "filler")
+            with open(filler, "wb", buffering=0) as file:
+                try:
+                    while True:
+                        file.write(bytes(4096))
+                except OSError as error:
+                    assert error.errno == errno.ENOSPC
+            for number in range(100):
+                run(f"full{number}")
+            os.unlink(filler)
+            run("space again")
+            print("done")
+        """, "-X", "perf_jit"), directory)
+        result = self.run_command(command, directory)
+        self.assert_warned_once(result, "ENOSPC")
+        [file] = os.listdir(os.path.join(self.directory, "copy"))
+        dump = perf_jitdump.read(os.path.join(self.directory, "copy", file))
+        self.assert_has(dump, "space again")
+        self.assert_lacks(dump, "full99")
+
+    LIMIT = """
+        import resource
+        def limit(size):
+            _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    """
+
+    def test_limited_file(self):
+        # The limit falls on each kind of place in a symbol's records.
+        for excess in 1, 119, 120, 121, 200, 2000:
+            with self.subTest(excess):
+                result = self.run_command(self.command(
+                    textwrap.dedent(self.LIMIT)
+                    + f"limit(os.path.getsize(path(os.getpid())) + {excess})\n"
+                    + textwrap.dedent(self.LONG_RUN), "-X", "perf_jit"))
+                self.assert_warned_once(result, "EFBIG")
+                dump = perf_jitdump.read(result.path)
+                self.assert_lacks(dump, "f1999")
+
+    def start_limited(self, size):
+        return self.run_after(
+            textwrap.dedent(self.LIMIT) + f"limit({size})", """
+            os.execv(sys.executable, [sys.executable, "-X", "perf_jit",
+                                      "-c", "print('done')"])
+        """)
+
+    def test_limited_from_the_start(self):
+        # No room for the header and a symbol.
+        for size in 0, 39, 40, 100:
+            with self.subTest(size):
+                result = self.start_limited(size)
+                self.assertEqual((result.status, result.out), (0, "done\n"))
+                self.assertEqual(result.err, "python: -X perf_jit has no "
+                                 f"effect: [Errno {errno.EFBIG}] "
+                                 f"{os.strerror(errno.EFBIG)}: "
+                                 f"'{result.path}'\n")
+        # No room for all symbols of start-up, which may be written at once.
+        for size in 1000, 10_000:
+            with self.subTest(size):
+                result = self.start_limited(size)
+                self.assert_warned_once(result, "EFBIG")
+                perf_jitdump.read(result.path)
+
+    def test_sudden_ends(self):
+        for end, status in (("os._exit(3)", 3),
+                            ("os.kill(os.getpid(), 9)", -signal.SIGKILL),
+                            ("os.abort()", -signal.SIGABRT)):
+            with self.subTest(end):
+                dump = self.dump_of(f"""
+                    import resource
+                    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                    for number in range(100):
+                        run(f"f{{number}}")
+                    {end}
+                """, status=status)
+                self.assert_has(dump, *(f"f{number}" for number in range(100)))
+
+    def test_deleted(self):
+        # The program goes on, and writes to the file that has no name.
+        result = self.run_script("""
+            os.unlink(path(os.getpid()))
+            run("f")
+        """, "-X", "perf_jit")
+        self.assertFalse(os.path.exists(result.path))
+
+    def test_closed_by_program(self):
+        # Closing unknown descriptors is what daemons do.
+        dump = self.dump_of("""
+            run("before")
+            os.closerange(3, 1000)
+            run("after")
+        """)
+        self.assert_has(dump, "before", "after")
+
+    def test_number_reused_by_program(self):
+        result = self.run_script("""
+            other = os.path.join(os.environ["JITDUMPDIR"], "other")
+            run("before")
+            os.closerange(3, 1000)
+            fds = [os.open(other, os.O_CREAT | os.O_RDWR)]
+            while fds[-1] < 200:
+                fds.append(os.dup(fds[0]))
+            run("after")
+            assert os.path.getsize(other) == 0
+        """, "-X", "perf_jit")
+        self.assert_has(perf_jitdump.read(result.path), "before", "after")
+
+
+class ForkTest(JitdumpTestCase):
+
+    FORK = """
+        def child():
+            run("in child")
+            os._exit(0)
+        def fork():
+            pid = os.fork()
+            if pid == 0:
+                child()
+            os.waitpid(pid, 0)
+            return pid
+    """
+
+    def run_fork(self, script, *options):
+        """Return the dumps of parent and child, or None; the script prints the
+        child's number first."""
+        result = self.run_script(textwrap.dedent(self.FORK)
+                                 + textwrap.dedent(script), *options)
+        child = int(result.out.split()[0])
+        self.addCleanup(remove_map, child)
+        dumps = []
+        for pid in result.pid, child:
+            path = os.path.join(self.directory, f"jit-{pid}.dump")
+            dumps.append(perf_jitdump.read(path)
+                         if os.path.exists(path) else None)
+            if dumps[-1] is not None:
+                self.assertEqual(dumps[-1].header.pid, pid)
+                self.assertEqual({load.pid for load in dumps[-1].loads}, {pid})
+        return dumps
+
+    def test_fork(self):
+        parent, child = self.run_fork("""
+            run("before")
+            pid = fork()
+            run("after")
+            print(pid)
+        """, "-X", "perf_jit")
+        self.assert_has(parent, "before", "after")
+        self.assert_lacks(parent, "in child", "child")
+        self.assert_has(child, "before", "in child")
+        self.assert_lacks(child, "after")
+        # All that was there before the fork is at the same place after it.
+        addresses = [{load.name: load.code_addr for load in dump.loads}
+                     for dump in (parent, child)]
+        inherited = addresses[0].keys() & addresses[1].keys()
+        names = [load.name for load in parent.loads]
+        self.assertLessEqual(set(names[:names.index(symbol_of("before")) + 1]),
+                             inherited)
+        for name in inherited:
+            self.assertEqual(addresses[0][name], addresses[1][name])
+        # perf ties an arena to the process that mapped it.
+        own = addresses[1][symbol_of("in child")]
+        for name in inherited:
+            self.assertGreater(abs(own - addresses[0][name]), 1 << 16)
+
+    def test_bytes_of_child(self):
+        _, child = self.run_fork("""
+            run("before")
+            print(fork())
+        """, "-X", "perf_jit")
+        self.assertEqual([load.code_index for load in child.loads],
+                         list(range(len(child.loads))))
+        self.assertEqual(len({load.code for load in child.loads}),
+                         len(child.loads))
+        times = [child.header.timestamp, *(r.timestamp for r in child.records)]
+        self.assertEqual(times, sorted(times))
+
+    def test_marker_of_child(self):
+        result = self.run_script("""
+            pid = os.fork()
+            if pid == 0:
+                with open("/proc/self/maps") as maps:
+                    for line in maps:
+                        if ".dump" in line:
+                            fields = line.split(maxsplit=5)
+                            print(fields[1], fields[5].rstrip()
+                                  == path(os.getpid()))
+                sys.stdout.flush()
+                os._exit(0)
+            os.waitpid(pid, 0)
+        """, "-X", "perf_jit")
+        self.assertEqual(result.out, "r-xp True\n")
+
+    def test_off_at_fork(self):
+        parent, child = self.run_fork("""
+            sys.activate_stack_trampoline("perf_jit")
+            run("before")
+            sys.deactivate_stack_trampoline()
+            print(fork())
+        """)
+        self.assert_has(parent, "before")
+        self.assertIsNone(child)
+
+    def test_on_again_in_child(self):
+        _, child = self.run_fork("""
+            sys.activate_stack_trampoline("perf_jit")
+            run("before")
+            sys.deactivate_stack_trampoline()
+            def child():
+                sys.activate_stack_trampoline("perf_jit")
+                run("in child")
+                os._exit(0)
+            print(fork())
+        """)
+        self.assert_has(child, "before", "in child")
+
+    def test_directory_changed(self):
+        # The child looks for itself.
+        result = self.run_script("""
+            new = os.environ["JITDUMPDIR"] + "/new"
+            os.mkdir(new)
+            os.environ["JITDUMPDIR"] = new
+            pid = os.fork()
+            if pid == 0:
+                run("in child")
+                os._exit(0)
+            os.waitpid(pid, 0)
+            print(path(pid))
+        """, "-X", "perf_jit")
+        self.assert_has(perf_jitdump.read(result.out.strip()), "in child")
+
+    def test_directory_gone(self):
+        result = self.run_script("""
+            os.environ["JITDUMPDIR"] = "/nonexistent"
+            pid = os.fork()
+            if pid == 0:
+                run("one")
+                run("two")
+                print("child runs", flush=True)
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+            print(pid)
+        """, "-X", "perf_jit", err=support.ALWAYS_EQ)
+        *runs, pid = result.out.split()
+        self.assertEqual(runs, ["child", "runs"])
+        self.assertEqual(result.err.count("\n"), 1)
+        self.assertIn(f"python: cannot write '/nonexistent/jit-{pid}.dump': "
+                      "No such file or directory", result.err)
+
+
+class SwitchTest(JitdumpTestCase):
+
+    def test_back_and_forth(self):
+        result = self.run_script("""
+            import shutil
+            for turn, back_end in enumerate(["perf", "perf_jit"] * 2):
+                sys.activate_stack_trampoline(back_end)
+                assert sys.is_stack_trampoline_active()
+                run(f"turn {turn}")
+            pid = os.getpid()
+            shutil.copy(f"/tmp/perf-{pid}.map", path(pid) + ".map")
+        """)
+        dump = perf_jitdump.read(result.path)
+        names = {load.name for load in dump.loads}
+        for turn in range(4):
+            self.assertIn(symbol_of(f"turn {turn}"), names)
+        for values in ([load.code for load in dump.loads],
+                       [load.code_index for load in dump.loads]):
+            self.assertEqual(len(values), len(set(values)))
+        addresses = {}
+        for load in dump.loads:
+            self.assertEqual(addresses.setdefault(load.name, load.code_addr),
+                             load.code_addr)
+        with open(result.path + ".map") as file:
+            lines = [line.rstrip("\n").split(" ", 2) for line in file]
+        mapped = {name: int(start, 16) for start, _, name in lines}
+        for turn in range(3):
+            name = symbol_of(f"turn {turn}")
+            self.assertEqual(mapped[name], addresses[name])
+
+    def test_off_and_on(self):
+        dump = self.dump_of("""
+            run("one")
+            sys.deactivate_stack_trampoline()
+            run("two")
+            sys.activate_stack_trampoline("perf_jit")
+            run("three")
+            sys.activate_stack_trampoline("perf_jit")
+        """)
+        self.assert_has(dump, "one", "three")
+        self.assert_lacks(dump, "two")
+
+    def test_failed_switch(self):
+        # The old back end stays in use.
+        result = self.run_script("""
+            import shutil
+            os.environ["JITDUMPDIR"] = "/nonexistent"
+            try:
+                sys.activate_stack_trampoline("perf_jit")
+            except FileNotFoundError:
+                print("refused", sys.is_stack_trampoline_active())
+            run("after")
+            with open(f"/tmp/perf-{os.getpid()}.map") as file:
+                print("py::after:made" in file.read())
+        """, "-X", "perf")
+        self.assertEqual(result.out, "refused True\nTrue\n")
+
+    def written(self, *options, **variables):
+        """Which files does an interpreter make?"""
+        result = self.run_command(
+            [sys.executable, *options, "-c", textwrap.dedent("""
+                import os, sys
+                pid = os.getpid()
+                directory = os.environ["JITDUMPDIR"]
+                files = {"perf": f"/tmp/perf-{pid}.map",
+                         "perf_jit": f"{directory}/jit-{pid}.dump"}
+                print(sys.is_stack_trampoline_active(),
+                      *[name for name in files if os.path.exists(files[name])])
+            """)], variables=variables)
+        self.assertEqual((result.status, result.err), (0, ""))
+        return result.out.rstrip("\n")
+
+    def test_precedence(self):
+        map_variable = {"PYTHONPERFSUPPORT": "1"}
+        variable = {"PYTHON_PERF_JIT_SUPPORT": "1"}
+        for options, variables, expected in (
+                ("", {}, "False"),
+                ("-X perf_jit", {}, "True perf_jit"),
+                ("-X perf_jit=1", {}, "True perf_jit"),
+                ("-X perf_jit=0", {}, "False"),
+                ("-X perf_jit=", {}, "False"),
+                ("-X perf_jit=0 -X perf_jit", {}, "True perf_jit"),
+                ("-X perf_jit -X perf_jit=0", {}, "False"),
+                ("-X perf -X perf_jit", {}, "True perf_jit"),
+                ("-X perf_jit -X perf", {}, "True perf_jit"),
+                ("-X perf -X perf_jit=0", {}, "True perf"),
+                ("-X perf=0 -X perf_jit", {}, "True perf_jit"),
+                ("", variable, "True perf_jit"),
+                ("", map_variable | variable, "True perf_jit"),
+                ("", {"PYTHON_PERF_JIT_SUPPORT": "0"}, "False"),
+                ("", {"PYTHON_PERF_JIT_SUPPORT": ""}, "False"),
+                ("-E", variable, "False"),
+                ("-I", variable, "False"),
+                ("-E -X perf_jit", {}, "True perf_jit"),
+                ("-X perf", variable, "True perf"),
+                ("-X perf_jit", map_variable, "True perf_jit"),
+                ("-X perf_jit=0", variable, "False"),
+                ("-X perf_jit=0", variable | map_variable, "True perf"),
+        ):
+            with self.subTest(options=options, variables=variables):
+                self.assertEqual(self.written(*options.split(), **variables),
+                                 expected)
+
+    def test_function_beats_option(self):
+        result = self.run_script("""
+            sys.activate_stack_trampoline("perf")
+            run("f")
+            with open(f"/tmp/perf-{os.getpid()}.map") as file:
+                print("py::f:made" in file.read())
+        """, "-X", "perf_jit")
+        self.assertEqual(result.out, "True\n")
+        self.assert_lacks(perf_jitdump.read(result.path), "f")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -41,7 +41,7 @@
 #  define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-/* --- Native code ----------------------------------------------------------- */
+/* --- Native code --------------------------------------------------------- */
 
 typedef struct {
     uintptr_t low, high;
@@ -119,7 +119,7 @@ code_at(uintptr_t address)
     return NULL;
 }
 
-/* --- Walking --------------------------------------------------------------- */
+/* --- Walking ------------------------------------------------------------- */
 
 typedef struct {
     uintptr_t next;
@@ -247,7 +247,8 @@ PyDoc_STRVAR(walk_doc,
 "walk() -> (addresses, reason)\n"
 "\n"
 "Return addresses by frame pointers, innermost first, and why there are no\n"
-"more: 'null', 'misaligned', 'outside the stack', 'not ascending', 'too long'.");
+"more: 'null', 'misaligned', 'outside the stack', 'not ascending' or\n"
+"'too long'.");
 
 static PyObject *
 testperf_walk(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
@@ -275,11 +276,12 @@ testperf_labels(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 PyDoc_STRVAR(python_stack_doc,
 "python_stack() -> code objects\n"
 "\n"
-"Of the running functions, innermost first.  Unlike sys._getframe() this makes\n"
-"no frame objects, so the functions are left as they were.");
+"Of the running functions, innermost first.  Unlike sys._getframe() this\n"
+"makes no frame objects, so the functions are left as they were.");
 
 static PyObject *
-testperf_python_stack(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+testperf_python_stack(PyObject *Py_UNUSED(module),
+                      PyObject *Py_UNUSED(ignored))
 {
     PyObject *list = PyList_New(0);
     if (list == NULL) {
@@ -307,7 +309,7 @@ testperf_stack_pointer(PyObject *Py_UNUSED(module),
     return PyLong_FromVoidPtr(__builtin_frame_address(0));
 }
 
-/* --- Sampling -------------------------------------------------------------- */
+/* --- Sampling ------------------------------------------------------------ */
 
 /* Walks of one thread, made in a signal handler.  Only that thread's handler
    changes this while the timer runs. */
@@ -317,7 +319,8 @@ static struct {
     struct sigaction old_action;
     uintptr_t area_low, area_high;      /* _PyPerf_EnterArea() */
     unsigned long walks;
-    unsigned long elsewhere;    /* interrupted where frame pointers mean nothing */
+    unsigned long elsewhere;    /* interruptions of code without frame
+                                   pointers */
     unsigned long bad;
     const char *bad_reasons[16];
     uintptr_t bad_addresses[16];        /* where each was interrupted */
@@ -522,10 +525,11 @@ PyDoc_STRVAR(stop_sampler_doc,
 "labels: {label: how often it was the innermost}, of all labels met\n"
 "lost_labels: how many there was no room to remember\n"
 "bad: how many walks went wrong\n"
-"bad_walks: {(what went wrong, address of the interruption)} of the first few");
+"bad_walks: {(what went wrong, address interrupted)} of the first few");
 
 static PyObject *
-testperf_stop_sampler(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+testperf_stop_sampler(PyObject *Py_UNUSED(module),
+                      PyObject *Py_UNUSED(ignored))
 {
     if (!sampler.is_running) {
         PyErr_SetString(PyExc_RuntimeError, "the sampler is not running");
@@ -548,7 +552,7 @@ testperf_stop_sampler(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
                          "bad_walks", bad_walks);
 }
 
-/* --- Ways into Python ------------------------------------------------------ */
+/* --- Ways into Python ---------------------------------------------------- */
 
 static Py_NO_INLINE PyObject *
 call_below(PyObject *callable, int frames)
@@ -707,7 +711,7 @@ testperf_evaluator_is_current(PyObject *Py_UNUSED(module),
                            == count_and_evaluate);
 }
 
-/* --- The public C API; see Include/cpython/perf_trampoline.h --------------- */
+/* --- The public C API; see Include/cpython/perf_trampoline.h ------------- */
 
 /* 0, or OSError if the function returned something else. */
 static PyObject *
@@ -795,7 +799,7 @@ testperf_set_persist_after_fork(PyObject *Py_UNUSED(module), PyObject *enable)
         PyUnstable_PerfTrampoline_SetPersistAfterFork(is_true));
 }
 
-/* --- The module ------------------------------------------------------------ */
+/* --- The module ---------------------------------------------------------- */
 
 static PyMethodDef testperf_methods[] = {
     {"walk", testperf_walk, METH_NOARGS, walk_doc},

@@ -511,7 +511,7 @@ class FunctionKindsTest(PerfTestCase):
 
     def test_audit_hook_and_atexit(self):
         run_script(textwrap.dedent("""
-            import atexit, sys
+            import atexit, os, sys
             from test.support.perf_walk import StackChecker
 
             checker = StackChecker()
@@ -529,7 +529,7 @@ class FunctionKindsTest(PerfTestCase):
                 checker.check()
 
             class AtEnd:
-                def __del__(self, checker=checker, exit=__import__("os")._exit):
+                def __del__(self, checker=checker, exit=os._exit):
                     checker.check()
                     if checker.mismatches:
                         exit(9)
@@ -1097,7 +1097,7 @@ class ThreadTest(PerfTestCase):
         self.assertEqual(self.checker.count, 4)
 
     def test_thread_that_ran_before(self):
-        # It waits in functions that have no label, and then calls one that has.
+        # It waits in functions without label, and then calls one that has one.
         run_script(textwrap.dedent("""
             import sys, threading
             from test.support.perf_walk import StackChecker
@@ -1519,7 +1519,7 @@ class ToggleTest(PerfTestCase):
             while not done:
                 recurse(50)
 
-        # The functions that are found may have labels or not, but nothing else.
+        # Which functions have labels is a matter of chance; only these can.
         walks, done = [], []
         threads = [threading.Thread(target=run) for _ in range(3)]
         for thread in threads:
@@ -1657,7 +1657,8 @@ class SymbolTest(PerfTestCase):
 
             def resident():
                 with open("/proc/self/statm") as statm:
-                    return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+                    pages = int(statm.read().split()[1])
+                return pages * os.sysconf("SC_PAGESIZE")
 
             def execute(times):
                 scope = {}
@@ -1778,7 +1779,7 @@ class ShapeTest(PerfTestCase):
     def test_the_walk_reaches_main(self):
         shape = self.shape(self.walk())
         self.assertIn(shape[-2], ("main", "Py_BytesMain", "pythread_wrapper"))
-        self.assertIsNone(shape[-1])            # the C library, which called it
+        self.assertIsNone(shape[-1])        # the C library, which called it
 
 
 if __name__ == "__main__":

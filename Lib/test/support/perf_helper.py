@@ -40,9 +40,9 @@ _removers = set()
 def remove_own_map_at_exit():
     """Remove this process's map when the process ends.
 
-    For tests that activate the trampoline in their own process.  Not earlier: a
-    symbol is written once, and later tests need its line.  If whoever runs the
-    tests has switched the trampoline on, the map is theirs and stays.
+    For tests that activate the trampoline in their own process.  Not earlier:
+    a symbol is written once, and later tests need its line.  If whoever runs
+    the tests has switched the trampoline on, the map is theirs and stays.
     """
     pid = os.getpid()
     if sys.is_stack_trampoline_active() or pid in _removers:

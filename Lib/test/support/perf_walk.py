@@ -38,7 +38,7 @@ def symbol(code):
 
 
 class LabelNames:
-    """Names labels as perf does, by the byte before, from this process's map."""
+    """Names labels by this process's map, as perf does: by the byte before."""
 
     def __init__(self):
         self._lock = threading.RLock()  # threads and callbacks use this
@@ -82,8 +82,8 @@ class LabelNames:
 class StackChecker:
     """Compares the labels on the C stack with the frames of Python's stack.
 
-    Functions that were called while the trampoline was off have no label: those
-    that run when the checker is made, and those that say so with
+    Functions that were called while the trampoline was off have no label:
+    those that run when the checker is made, and those that say so with
     called_while_off().  Mismatches are collected, because an exception would
     not get out of every callback.
     """
@@ -117,7 +117,7 @@ class StackChecker:
     def check(self, *_, depth=None, below=()):
         """Compare the whole stack, or its innermost depth functions.
 
-        below: symbols of functions that run further out, in other interpreters.
+        below: symbols of functions further out, in other interpreters.
         Arguments are ignored, so that this can serve as a callback.
         """
         frame = sys._getframe()
@@ -229,7 +229,8 @@ class Native:
     def name(self, address):
         """Return the name of the C function at address, or None."""
         index = bisect.bisect(self._starts, address) - 1
-        return self._names[index] if 0 <= index < len(self._names) - 1 else None
+        is_here = 0 <= index < len(self._names) - 1
+        return self._names[index] if is_here else None
 
     def range(self, name):
         """Return the addresses where function name starts and ends."""

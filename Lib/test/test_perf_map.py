@@ -78,8 +78,11 @@ def run(program, *options, before=None, wrapper=(), read=True,
         launcher = (f"{PRELUDE}{textwrap.dedent(before)}\n"
                     f"os.execv(sys.executable, {command!r})\n")
         command = [sys.executable, "-I", "-c", launcher]
+    # Another process with this pid may have left its map.
     with subprocess.Popen([*wrapper, *command], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as process:
+                          stderr=subprocess.PIPE,
+                          preexec_fn=lambda: remove(map_path(os.getpid()))
+                          ) as process:
         try:
             stdout, stderr = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -567,7 +570,7 @@ class DescriptorTest(MapTestCase):
         self.assertEqual(result.stdout, "EMFILE True\nFalse\n")
 
 
-def mount_command(*options):
+def mount_command(options):
     """A wrapper that runs a command with an own /tmp, or a reason why not."""
     if os.path.realpath(sys.executable).startswith("/tmp/"):
         return None, "the interpreter lies in /tmp"
@@ -576,8 +579,7 @@ def mount_command(*options):
     unshare = ["unshare", "--mount", "--propagation", "private"]
     if os.geteuid() != 0:
         unshare.append("--map-root-user")
-    mount = " && ".join(f"mount {option}" for option in options)
-    wrapper = [*unshare, "sh", "-c", f'{mount} && exec "$@"', "sh"]
+    wrapper = [*unshare, "sh", "-c", f'mount {options} && exec "$@"', "sh"]
     probe = subprocess.run([*wrapper, "true"], stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True)
     if probe.returncode != 0:
@@ -600,8 +602,8 @@ class FailureTest(MapTestCase):
         self.assertNotIn(b"function_1999:a file of ours.py\n", data)
         self.assertGreater(len(data), size_at_least)
 
-    def own_tmp(self, *options):
-        wrapper, why_not = mount_command(*options)
+    def own_tmp(self, options):
+        wrapper, why_not = mount_command(options)
         if wrapper is None:
             self.skipTest(why_not)
         return wrapper
@@ -653,7 +655,7 @@ class FailureTest(MapTestCase):
                          r"\A[0-9a-f]+ [0-9a-f]+ py::afterwards:made.py\n\Z")
 
     def test_read_only(self):
-        wrapper = self.own_tmp("-t tmpfs tmpfs /tmp", "-o remount,ro /tmp")
+        wrapper = self.own_tmp("-t tmpfs -o ro tmpfs /tmp")
         result = run(self.MANY, "-X", "perf", wrapper=wrapper)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assert_one_warning(result)

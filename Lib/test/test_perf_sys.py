@@ -56,8 +56,11 @@ def run_command(command, variables=(), cwd=None):
     env = {name: value for name, value in os.environ.items()
            if not name.startswith("PYTHON")}
     env.update(variables)
+    # Another process with this pid may have left its map.
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=env, cwd=cwd,
-                          stderr=subprocess.PIPE) as process:
+                          stderr=subprocess.PIPE,
+                          preexec_fn=lambda: remove_map(os.getpid())
+                          ) as process:
         try:
             stdout, stderr = process.communicate(timeout=TIMEOUT)
             return Result(process, stdout, stderr)

@@ -808,9 +808,10 @@ class EmbeddingTest(SysTestCase):
         """, {"PYTHONPERFSUPPORT": "1"})
         count = result.stdout.splitlines().count("active True")
         self.assertGreater(count, 1)
-        self.assertIn("py::f:<string>", result.symbols)
+        self.assertEqual(result.symbols.count("py::f:<string>"), 1)
         new = [name for name in result.symbols if name.startswith("py::f_")]
         self.assertGreater(len(set(new)), 1)
+        self.assertEqual(len(new), len(set(new)))
 
     def test_off_in_next_runtime(self):
         result = self.run_embedded("""

@@ -9,6 +9,7 @@ import bisect
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -255,12 +256,13 @@ def run_script(source, *options, env=()):
             file.write(source)
         with subprocess.Popen([sys.executable, *options, path],
                               env=environment, cwd=directory, text=True,
+                              start_new_session=True,
                               stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as process:
             try:
-                out, err = process.communicate(timeout=300)
+                out, err = process.communicate(timeout=120)
             except subprocess.TimeoutExpired:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)  # and what it forked
                 raise
             finally:
                 remove_map(process.pid)

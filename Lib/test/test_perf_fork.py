@@ -1,0 +1,433 @@
+"""Forked children: labels are inherited, and each process has its own map.
+
+Each test is a script in an interpreter of its own, which forks.
+"""
+
+import textwrap
+import unittest
+
+from test.support.perf_helper import requires_trampoline
+from test.support.perf_walk import run_script
+
+PREAMBLE = textwrap.dedent("""
+    import atexit, os, re, sys, threading, traceback
+    import _testperf
+    from test.support.perf_helper import map_path, read_map, remove_map
+    from test.support.perf_walk import LabelNames, StackChecker, symbol
+
+    checker = StackChecker()
+
+    def activate():
+        sys.activate_stack_trampoline("perf")
+
+    def make(name):
+        '''Return a new function; its symbol is py::<name>:<string>.'''
+        scope = {"_testperf": _testperf}
+        exec(f"def {name}(): return (_testperf.labels() or [None])[0]", scope)
+        return scope[name]
+
+    def symbols(pid=None):
+        '''Return {name: start} of a process's map.'''
+        return {name.removeprefix("py::").removesuffix(":<string>"): start
+                for start, _, name in read_map(pid or os.getpid())}
+
+    def arenas():
+        '''Return the mappings that hold the symbols of this process's map.'''
+        starts = symbols().values()
+        with open("/proc/self/maps") as maps:
+            ranges = [[int(bound, 16) for bound in line.split()[0].split("-")]
+                      for line in maps]
+        return [(low, high) for low, high in ranges
+                if any(low <= start < high for start in starts)]
+
+    def is_in(start, arenas):
+        return any(low <= start < high for low, high in arenas)
+
+    def run_in_child(function, *args):
+        '''Fork, call function in the child and return the child's pid.'''
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                checker.names = LabelNames()
+                function(*args)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        remove_at_exit(pid)
+        _, status = os.waitpid(pid, 0)
+        assert status == 0, status
+        return pid
+
+    def remove_at_exit(pid):
+        atexit.register(remove_map, pid)
+
+    def map_descriptors():
+        found = []
+        for fd in os.listdir("/proc/self/fd"):
+            try:
+                target = os.readlink(f"/proc/self/fd/{fd}")
+            except FileNotFoundError:
+                continue
+            if re.search(r"perf-[0-9]+[.]map", target):
+                found.append(target)
+        return found
+    """)
+
+
+def run(script, *options, env=()):
+    return run_script(PREAMBLE + textwrap.dedent(script), *options, env=env)
+
+
+@requires_trampoline
+class ForkTest(unittest.TestCase):
+
+    def test_maps_of_parent_and_child(self):
+        run("""
+            def child():
+                label = make("child_only")()
+                own = symbols()
+                assert own["before"] == at_fork["before"]
+                assert at_fork.items() <= own.items()
+                assert own["child_only"] < label < own["child_only"] + 16
+                assert not is_in(own["child_only"], parent_arenas)
+
+            activate()
+            make("before")()
+            at_fork = symbols()
+            parent_arenas = arenas()
+            assert len(parent_arenas) == 1, parent_arenas
+            pid = run_in_child(child)
+            make("parent_only")()
+            assert "parent_only" in symbols()
+            assert "child_only" not in symbols()
+            assert "parent_only" not in symbols(pid)
+            assert is_in(symbols()["parent_only"], parent_arenas)
+            """)
+
+    def test_walk_in_the_child(self):
+        run("""
+            def recurse(n):
+                if n:
+                    recurse(n - 1)
+                else:
+                    run_in_child(child)
+                checker.check()
+
+            def child():
+                checker.check()
+                list(map(checker.check, [1, 2]))
+                again(40)
+                checker.finish(at_least=44)
+
+            def again(n):
+                checker.check()
+                if n:
+                    again(n - 1)
+
+            activate()
+            recurse(50)
+            recurse(1)
+            checker.finish(at_least=53)
+            """)
+
+    def test_child_returns_through_functions_of_the_parent(self):
+        run("""
+            def recurse(n):
+                if n == 0:
+                    pid = os.fork()
+                    if pid == 0:
+                        checker.names = LabelNames()
+                else:
+                    pid = recurse(n - 1)
+                checker.check()
+                return pid
+
+            activate()
+            pid = recurse(60)
+            if pid == 0:
+                status = 1
+                try:
+                    checker.finish(at_least=61)
+                    status = 0
+                finally:
+                    os._exit(status)
+            remove_at_exit(pid)
+            assert os.waitpid(pid, 0)[1] == 0
+            checker.finish(at_least=61)
+            """)
+
+    def test_grandchild(self):
+        run("""
+            def child():
+                make("of_child")()
+                known.append(arenas())
+                remove_map(run_in_child(grandchild, symbols()))
+
+            def grandchild(of_parent):
+                make("of_grandchild")()
+                own = symbols()
+                assert of_parent.items() <= own.items()
+                assert {"before", "of_child", "of_grandchild"} <= own.keys()
+                assert not any(is_in(own["of_grandchild"], ranges)
+                               for ranges in known)
+
+            activate()
+            make("before")()
+            known = [arenas()]
+            run_in_child(child)
+            """)
+
+    def test_from_a_thread(self):
+        run("""
+            def thread():
+                checker.check()
+                pids.append(run_in_child(child))
+                checker.check()
+
+            def child():
+                checker.check()
+                make("child_only")()
+                assert {"before", "child_only"} <= symbols().keys()
+                checker.finish(at_least=2)
+
+            pids = []
+            activate()
+            make("before")()
+            t = threading.Thread(target=thread)
+            t.start()
+            t.join()
+            assert "child_only" not in symbols()
+            assert "child_only" in symbols(pids[0])
+            checker.finish(at_least=2)
+            """)
+
+    def test_while_threads_write_symbols(self):
+        # A child must not wait for a lock that a thread of its parent held.
+        run("""
+            import itertools, time
+
+            def write_symbols():
+                while not done:
+                    for _ in range(10):
+                        make(f"of_parent_{next(numbers)}")()
+                    time.sleep(0.001)
+
+            def child(number):
+                make(f"of_child_{number}")()
+                own = symbols()
+                assert f"of_child_{number}" in own
+                assert at_start.items() <= own.items()
+
+            numbers, done = itertools.count(), []
+            activate()
+            at_start = symbols()
+            threads = [threading.Thread(target=write_symbols)
+                       for _ in range(3)]
+            sys.setswitchinterval(1e-5)
+            for thread in threads:
+                thread.start()
+            for number in range(40):
+                remove_map(run_in_child(child, number))
+            done.append(1)
+            for thread in threads:
+                thread.join()
+            assert next(numbers) > 100
+            assert not [name for name in symbols() if "of_child" in name]
+            """)
+
+    def test_inactive_parent(self):
+        run("""
+            def child():
+                make("f")()
+                assert not os.path.exists(map_path(os.getpid()))
+                assert not map_descriptors()
+
+            def child_that_activates():
+                activate()
+                make("child_only")()
+                assert {"early", "child_only"} <= symbols().keys()
+
+            run_in_child(child)                 # never active
+            activate()
+            make("early")()
+            sys.deactivate_stack_trampoline()
+            run_in_child(child)
+            run_in_child(child_that_activates)
+            assert not sys.is_stack_trampoline_active()
+            assert "child_only" not in symbols()
+            """)
+
+    def test_toggling_in_the_child(self):
+        run("""
+            def child():
+                sys.deactivate_stack_trampoline()
+                make("while_off")()
+                assert "while_off" not in symbols()
+                activate()
+                make("while_on")()
+                assert "while_on" in symbols()
+                checker.check()
+                checker.finish(at_least=1)
+
+            activate()
+            run_in_child(child)
+            assert sys.is_stack_trampoline_active()
+            make("later")()
+            assert "later" in symbols()
+            """)
+
+    def test_descriptors(self):
+        run("""
+            import subprocess
+
+            LOOK = ("import os; fds = os.listdir('/proc/self/fd')\\n"
+                    "for path in [f'/proc/self/fd/{fd}' for fd in fds]:\\n"
+                    "    assert not (os.path.islink(path)\\n"
+                    "                and 'perf-' in os.readlink(path))")
+
+            def child():
+                assert map_descriptors() == [map_path(os.getpid())]
+
+            activate()
+            assert map_descriptors() == [map_path(os.getpid())]
+            run_in_child(child)
+            for options in {}, {"preexec_fn": make("preexec")}:
+                process = subprocess.Popen([sys.executable, "-c", LOOK],
+                                           close_fds=False, **options)
+                assert process.wait() == 0
+                remove_map(process.pid)
+            run_in_child(os.execv, sys.executable,
+                         [sys.executable, "-c", LOOK])
+            """)
+
+
+@requires_trampoline
+class PreForkTest(unittest.TestCase):
+    """What servers do that prepare everything and then fork."""
+
+    def test_compile_code(self):
+        run("""
+            def child():
+                assert symbols()["prepared"] == start
+                assert start < function() < start + 16
+
+            function = make("prepared")
+            assert _testperf.compile_code(function.__code__) == 0   # inactive
+            activate()
+            assert "prepared" not in symbols()
+            assert _testperf.compile_code(function.__code__) == 0
+            start = symbols()["prepared"]
+            assert _testperf.compile_code(function.__code__) == 0
+            assert [name for *_, name in read_map(os.getpid())].count(
+                "py::prepared:<string>") == 1
+            for _ in range(2):
+                run_in_child(child)
+            assert start < function() < start + 16
+            """)
+
+    def test_persist_after_fork_is_always_on(self):
+        run("""
+            def child():
+                assert symbols()["before"] == before
+
+            activate()
+            make("before")()
+            before = symbols()["before"]
+            for enable in 0, 1, 0:
+                assert _testperf.set_persist_after_fork(enable) == 0
+                run_in_child(child)
+            """)
+
+
+@requires_trampoline
+class ProcessTest(unittest.TestCase):
+
+    def test_subprocess(self):
+        run("""
+            import subprocess
+
+            def preexec():
+                make("in_preexec")()
+
+            activate()
+            make("before")()
+            # Without preexec_fn, no code of ours runs in the child.
+            process = subprocess.Popen([sys.executable, "-c", "pass"])
+            assert process.wait() == 0
+            assert not os.path.exists(map_path(process.pid))
+
+            process = subprocess.Popen(["true"], preexec_fn=preexec)
+            remove_at_exit(process.pid)
+            assert process.wait() == 0
+            assert {"before", "in_preexec"} <= symbols(process.pid).keys()
+            assert "in_preexec" not in symbols()
+
+            process = subprocess.Popen([sys.executable, "-X", "perf", "-c",
+                                        "exec('def own(): pass\\\\nown()')"])
+            remove_at_exit(process.pid)
+            assert process.wait() == 0
+            assert "own" in symbols(process.pid)
+            assert "before" not in symbols(process.pid)
+            """)
+
+    def test_multiprocessing_fork(self):
+        run(MULTIPROCESSING + textwrap.dedent("""
+            if __name__ == "__main__":
+                activate()
+                make("before")()
+                for pid, active, own in work("fork"):
+                    assert active
+                    assert {"before", "of_worker"} <= own.keys()
+                    assert own["before"] == symbols()["before"]
+                assert "of_worker" not in symbols()
+            """))
+
+    def test_multiprocessing_starts_interpreters(self):
+        # They look at the environment; what was activated in code is not for
+        # them.
+        for method in "forkserver", "spawn":
+            run(MULTIPROCESSING + textwrap.dedent(f"""
+                if __name__ == "__main__":
+                    activate()
+                    for pid, active, own in work({method!r}):
+                        assert not active
+                        assert own is None
+                """))
+            run(MULTIPROCESSING + textwrap.dedent(f"""
+                if __name__ == "__main__":
+                    make("of_main")()
+                    for pid, active, own in work({method!r}):
+                        assert active
+                        assert "of_worker" in own
+                        assert "of_main" not in own
+                    assert "of_worker" not in symbols()
+                """), env={"PYTHONPERFSUPPORT": "1"})
+
+
+MULTIPROCESSING = textwrap.dedent("""
+    import multiprocessing
+    from multiprocessing import forkserver, resource_tracker
+
+    def worker(_):
+        make("of_worker")()
+        pid = os.getpid()
+        known = symbols() if os.path.exists(map_path(pid)) else None
+        return pid, sys.is_stack_trampoline_active(), known
+
+    def work(method):
+        context = multiprocessing.get_context(method)
+        with context.Pool(2) as pool:
+            results = pool.map(worker, range(4))
+            for process in pool._pool:
+                remove_at_exit(process.pid)
+        remove_at_exit(forkserver._forkserver._forkserver_pid)
+        remove_at_exit(resource_tracker._resource_tracker._pid)
+        return results
+    """)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1141,16 +1141,18 @@ class ThreadTest(PerfTestCase):
                 return 1 + recurse(n - 1)
 
             def run():
-                results.append(recurse(900))
+                results.append(recurse(depth))
 
             found, results, names = [], [], LabelNames()
             threading.stack_size(32 * 1024)
             sys.activate_stack_trampoline("perf")
-            for _ in range(10):
-                thread = threading.Thread(target=run)
-                thread.start()
-                thread.join()
-            assert results == [900] * 10, results
+            for limit, depth in (1000, 900), (10_000, 9000):
+                sys.setrecursionlimit(limit)
+                for _ in range(5):
+                    thread = threading.Thread(target=run)
+                    thread.start()
+                    thread.join()
+            assert results == [900] * 5 + [9000] * 5, results
             for labels in found:
                 name = names.of(labels[0])
                 assert name == f"py::recurse:{__file__}", name

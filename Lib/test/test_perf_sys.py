@@ -17,6 +17,7 @@ import tempfile
 import textwrap
 import unittest
 from test import support
+from test.support import import_helper
 from test.support.perf_helper import (map_path, read_map, remove_map,
                                       requires_trampoline)
 
@@ -380,6 +381,39 @@ class FunctionTest(SysTestCase):
             before(); between(); after()
             assert is_known(before) and is_known(after)
             assert len(set(names())) == len(names())
+        """)
+
+    def test_other_evaluator(self):
+        # Another tool's PEP 523 evaluator stays in use, and is put back.
+        import_helper.import_module("_testinternalcapi")
+        self.run_well("""
+            from _testinternalcapi import (set_eval_frame_default,
+                                           set_eval_frame_record)
+            def outer(): return inner()
+            def inner(): return 1
+            def calls():
+                called.clear()
+                outer()
+                return called[:]
+            called = []
+            set_eval_frame_record(called)
+            for _ in range(3):
+                activate("perf")
+                assert is_active()
+                assert calls() == ["outer", "inner"], called
+                assert is_known(outer) and is_known(inner)
+                deactivate()
+                assert not is_active()
+                assert calls() == ["outer", "inner"], called
+            set_eval_frame_default()
+            assert calls() == [], called
+            activate("perf")
+            assert calls() == [], called
+            # It takes the place of the trampoline: that is off then.
+            set_eval_frame_record(called)
+            assert not is_active()
+            assert calls() == ["outer", "inner"], called
+            set_eval_frame_default()
         """)
 
     def test_activation_in_thread(self):

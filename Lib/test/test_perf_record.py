@@ -115,8 +115,9 @@ class Recording:
 
     def record(self, event, target, **kwargs):
         # To stop listening for BPF programs takes root's perf a second.
-        result = run(["perf", "record", "-q", "--no-bpf-event", "-F", FREQUENCY,
-                      "-g", "-e", event, "-o", self.data, *target], **kwargs)
+        result = run(["perf", "record", "-q", "--no-bpf-event",
+                      "-F", FREQUENCY, "-g", "-e", event, "-o", self.data,
+                      *target], **kwargs)
         if result.returncode != 0:
             raise AssertionError(f"perf record ended with {result.returncode}"
                                  f":\n{result.stderr}")

@@ -100,9 +100,10 @@ class JitRecordTestCase(unittest.TestCase):
         self.script = os.path.join(self.directory, "script.py")
         self.data = os.path.join(self.directory, "perf.data")
         self.injected = os.path.join(self.directory, "perf.jit.data")
-        # perf writes an ELF file for each symbol beside the dump.
-        self.dumps = os.path.join(self.directory, "dumps")
-        os.mkdir(self.dumps)
+        # perf writes an ELF file for each symbol beside the dump.  When it
+        # unwinds by libdw, it takes only those whose path begins like this.
+        self.dumps = tempfile.mkdtemp(prefix="jitted-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.dumps)
 
     def run_perf(self, subcommand, *options, variables=()):
         result = run([self.perf, subcommand, *options], cwd=self.directory,
@@ -115,10 +116,10 @@ class JitRecordTestCase(unittest.TestCase):
     def record(self, options, variables, work):
         """Record the script and inject its jitdumps."""
         result = self.run_perf(
-            "record", "-q", "-k", "1", "-F", FREQUENCY, "-e", self.event,
-            "--call-graph", self.call_graph, "-o", self.data, "--",
-            self.python, *options, self.script, str(work),
-            variables=variables)
+            "record", "-q", "--no-buildid-cache", "-k", "1", "-F", FREQUENCY,
+            "-e", self.event, "--call-graph", self.call_graph,
+            "-o", self.data, "--", self.python, *options, self.script,
+            str(work), variables=variables)
         self.assertEqual(result.stderr, "")
         self.run_perf("inject", "--jit", "-i", self.data, "-o", self.injected)
 

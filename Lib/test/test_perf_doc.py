@@ -32,6 +32,7 @@ PAGES = (
     "design/benchmarks.rst",
     "design/frame_labels.rst",
     "design/index.rst",
+    "howto/perf_jitdump.rst",
     "howto/perf_profiling.rst",
 )
 NOT_RUN = ".. Not run: "
@@ -220,7 +221,7 @@ class CommandTests(unittest.TestCase):
 
     def test_other_pages(self):
         for name in PAGES:
-            if not name.startswith("howto/"):
+            if name != "howto/perf_profiling.rst":
                 self.check_page(name)
 
     def test_commands_for_root_are_explained(self):

@@ -5,9 +5,9 @@
  * reached only through _PyPerf_EnterArea(); with the trampoline off not one of
  * its instructions runs.
  *
- * The function is still called _PyEval_EvalFrameDefault in the debug
- * information, because gdb's py-bt looks for that name, and has a symbol of its
- * own that starts with it, because other tools look for that.
+ * The function keeps the name _PyEval_EvalFrameDefault, by which gdb's py-bt
+ * knows an evaluator, and is linked by another one that starts with it, because
+ * other tools look for that.
  */
 
 #define Py_CEVAL_LABELLED
@@ -19,12 +19,16 @@
 #include "pycore_ceval_labels.h"
 #undef _PyEval_EvalFrameDefault
 
-PyObject *_PyEval_EvalFrameDefault(PyThreadState *tstate,
-                                   _PyInterpreterFrame *frame, int throwflag,
-                                   _PyPerf_record *lowest)
-    __asm__("_PyEval_EvalFrameDefault_labelled");
+static PyObject *_PyEval_EvalFrameDefault(PyThreadState *tstate,
+                                          _PyInterpreterFrame *frame,
+                                          int throwflag,
+                                          _PyPerf_record *lowest);
 
 /* Helpers of the public functions that are left out. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 
 #include "ceval.c"
+
+extern __typeof__(_PyEval_EvalFrameDefault) _PyEval_EvalFrameDefault_labelled
+    _Py_HOT_FUNCTION
+    __attribute__((alias("_PyEval_EvalFrameDefault")));

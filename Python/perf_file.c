@@ -83,8 +83,12 @@ open_or_create(const char *path, bool may_append)
     /* Somebody may create or remove the file between two steps: try again. */
     for (int attempt = 0; attempt < 10; attempt++) {
         int fd = open(path, flags | O_CREAT | O_EXCL, FILE_MODE);
-        if (fd >= 0 || errno != EEXIST) {
+        if (fd >= 0) {
+            (void)fchmod(fd, FILE_MODE);        /* whatever the umask is */
             return fd;
+        }
+        if (errno != EEXIST) {
+            return -1;
         }
         if (lstat(path, &st) != 0) {
             continue;

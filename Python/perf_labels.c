@@ -151,6 +151,7 @@ keep_symbol(const _PyPerfSymbol *symbol)
     size_t size = offsetof(_PyPerfSymbol, name) + symbol->length + 1;
     _PyPerfSymbol *copy = malloc(size);
     if (copy == NULL) {
+        errno = ENOMEM;
         return NULL;
     }
     memcpy(copy, symbol, size);
@@ -223,19 +224,20 @@ make_symbol(PyCodeObject *code, ScratchSymbol *scratch)
     return symbol;
 }
 
-_PyPerf_offset
+int
 _PyPerfLabels_Assign(PyCodeObject *code, _PyPerfSymbol **is_new)
 {
     _PyPerf_offset *offset = _PyCode_LabelOffset(code);
     *is_new = NULL;
     if (*offset != 0) {
-        return *offset;
+        return 0;
     }
     *offset = labels.unknown;
     ScratchSymbol scratch;
     _PyPerfSymbol *symbol = make_symbol(code, &scratch);
     if (symbol == NULL) {
-        return *offset;
+        errno = ENOMEM;
+        return -1;
     }
     const _PyPerfSymbol *kept = _Py_hashtable_get(labels.symbols, symbol);
     if (kept == NULL) {
@@ -245,9 +247,11 @@ _PyPerfLabels_Assign(PyCodeObject *code, _PyPerfSymbol **is_new)
         *offset = offset_of(kept);
     }
     if (symbol != &scratch.symbol) {
+        int error = errno;
         free(symbol);
+        errno = error;
     }
-    return *offset;
+    return kept != NULL ? 0 : -1;
 }
 
 typedef struct {
@@ -267,6 +271,9 @@ int
 _PyPerfLabels_ForEach(int (*visit)(_PyPerfSymbol *, void *), void *arg)
 {
     Visitor visitor = {visit, arg};
+    if (labels.symbols == NULL) {
+        return 0;
+    }
     return _Py_hashtable_foreach(labels.symbols, visit_entry, &visitor);
 }
 

@@ -23,6 +23,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Room for two hexadecimal numbers, two spaces, a newline. */
@@ -185,11 +186,27 @@ PyUnstable_PerfMapState_Fini(void)
     pthread_mutex_unlock(&map.lock);
 }
 
+/* Append length bytes of another map, all or none.  The caller holds the lock. */
+static int
+append_from(int other, size_t length)
+{
+    char *text = malloc(length);
+    if (text == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    ssize_t n = pread(other, text, length, 0);
+    int result = n < 0 ? -1 : _PyPerfFile_Append(&map.file, text, (size_t)n);
+    int error = errno;
+    free(text);
+    errno = error;
+    return result;
+}
+
 int
 PyUnstable_CopyPerfMapFile(const char *parent_filename)
 {
-    char block[8192];
-    ssize_t length = 0;
+    struct stat st;
     int parent = open(parent_filename, O_RDONLY | O_NOFOLLOW | O_NONBLOCK
                                        | O_CLOEXEC);
     if (parent < 0) {
@@ -197,13 +214,13 @@ PyUnstable_CopyPerfMapFile(const char *parent_filename)
     }
     pthread_mutex_lock(&map.lock);
     int result = ensure_open();
-    while (result == 0 && (length = read(parent, block, sizeof(block))) != 0) {
-        if (length > 0) {
-            result = _PyPerfFile_Append(&map.file, block, (size_t)length);
-        }
-        else if (errno != EINTR) {
-            result = -1;
-        }
+    if (result == 0) {
+        result = fstat(parent, &st);
+    }
+    const bool is_own_map = result == 0 && st.st_dev == map.file.device
+                            && st.st_ino == map.file.inode;
+    if (result == 0 && !is_own_map && st.st_size > 0) {
+        result = append_from(parent, (size_t)st.st_size);
     }
     pthread_mutex_unlock(&map.lock);
     int error = errno;

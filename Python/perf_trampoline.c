@@ -114,29 +114,30 @@ announce_all(void)
     return trampoline.back_end->release() < 0 ? -1 : result;
 }
 
+/* Say once that symbols are missing, and why: errno. */
 static void
 warn(int error)
 {
     if (!trampoline.has_warned) {
         trampoline.has_warned = true;
-        fprintf(stderr, "python: cannot write '%s': %s; "
-                        "profilers will not know some functions by name\n",
+        fprintf(stderr, "python: profilers will not know some functions by "
+                        "name: '%s': %s\n",
                 trampoline.back_end->path(), strerror(error));
     }
 }
 
 /* --- Labels ---------------------------------------------------------------- */
 
-/* Return 0, or -1 with errno set if the symbol is new and could not be
-   announced.  The code object has its label in either case. */
+/* Return 0, or -1 with errno set if profilers will not know the name of a code
+   object that had no label yet.  It has one in either case. */
 static int
 ensure_label(PyCodeObject *code)
 {
     _PyPerfSymbol *new_symbol;
-    _PyPerfLabels_Assign(code, &new_symbol);
+    int result = _PyPerfLabels_Assign(code, &new_symbol);
     /* The last objects of a runtime die after its files are closed. */
     if (new_symbol == NULL || trampoline.back_end == NULL) {
-        return 0;
+        return result;
     }
     return announce(new_symbol, NULL);
 }
@@ -145,7 +146,7 @@ static Py_NO_INLINE uintptr_t
 label_for_the_first_time(PyCodeObject *code)
 {
     int error = errno;
-    if (ensure_label(code) < 0) {
+    if (ensure_label(code) < 0 && trampoline.back_end != NULL) {
         warn(errno);
     }
     errno = error;
@@ -423,14 +424,11 @@ void
 _PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
 {
     const BackEnd *back_end = trampoline.back_end;
-    if (back_end == NULL) {
-        return;
-    }
     for (size_t i = 0; i < Py_ARRAY_LENGTH(back_ends); i++) {
         back_ends[i].after_fork_child();
     }
     _PyPerfLabels_AfterFork_Child();
-    if (!is_on_anywhere()) {
+    if (back_end == NULL || !is_on_anywhere()) {
         trampoline.back_end = NULL;
     }
     else if (back_end->open() < 0 || announce_all() < 0) {

@@ -61,11 +61,10 @@ extern uintptr_t _PyPerfLabels_base;
 extern int _PyPerfLabels_Init(uint32_t room);
 
 /* Find or make the label of code and remember it in code.  Sets *is_new to the
- * symbol if it was made now and should be announced, else to NULL.  Without
- * memory the label is that of the symbol "py::<unknown>".  Never 0, raises
- * nothing.  The GIL must be held, _PyPerfLabels_Init() have succeeded. */
-extern _PyPerf_offset _PyPerfLabels_Assign(PyCodeObject *code,
-                                           _PyPerfSymbol **is_new);
+ * symbol if it was made now and should be announced, else to NULL.  Return 0, or
+ * -1 with errno if there was no memory: the label is that of "py::<unknown>"
+ * then.  The GIL must be held, _PyPerfLabels_Init() have succeeded. */
+extern int _PyPerfLabels_Assign(PyCodeObject *code, _PyPerfSymbol **is_new);
 
 /* Call visit for each symbol until it returns non-zero; return that, or 0. */
 extern int _PyPerfLabels_ForEach(int (*visit)(_PyPerfSymbol *, void *),

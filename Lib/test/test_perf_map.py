@@ -758,6 +758,7 @@ class FailureTest(MapTestCase):
         self.assert_whole_lines(result.map)
         self.assertIn(b"62999:made.py", result.names)
         self.assertNotIn(b"66999:made.py", result.names)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         self.assertIn(b"afterwards:made.py", result.names)
 
     def test_no_memory_may_become_executable(self):
@@ -919,6 +920,28 @@ def failure():
                 os.unlink(MAP + ".fifo")
         """)
 
+    def test_copy_own_map(self):
+        # Limited, so that a copy without end is seen as such.
+        result = self.run_api("""
+            import resource
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10 ** 6, 10 ** 6))
+            assert write(1, 2, b"once") == 0
+            copy(os.fsencode(MAP))
+        """)
+        self.assertLessEqual(result.lines.count(b"1 2 once"), 2)
+
+    def test_copy_to_full_disk(self):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"1000 10 a symbol of the parent\n" * 1000)
+            file.flush()
+            result = self.run_api(f"""
+                import resource
+                resource.setrlimit(resource.RLIMIT_FSIZE, (10001, 10001))
+                assert copy({os.fsencode(file.name)!r}) == -1
+                assert failure() == "EFBIG"
+            """)
+        self.assertEqual(result.map, b"")
+
     FORK = """
         assert write(1, 2, b"parent") == 0
         if os.fork() == 0:
@@ -940,6 +963,9 @@ def failure():
 
     def test_fork(self):
         self.check_fork("-X", "perf")
+
+    def test_fork_without_trampoline(self):
+        self.check_fork()
 
 
 if __name__ == "__main__":

@@ -611,8 +611,13 @@ class RandomTest(unittest.TestCase):
         self.assertGreater(labels, 5 * comparisons)
 
     def test_under_a_sampler(self):
-        area = Native().range("_PyPerf_EnterArea")
-        _testperf.start_sampler(10_000, *area)
+        # One function lies behind the other: an area, and one that goes on
+        # where another is full.
+        native = Native()
+        area_low, area_high = native.range("_PyPerf_EnterArea")
+        self.assertEqual(native.range("_PyPerf_ContinueArea")[0], area_high)
+        area_high = native.range("_PyPerf_ContinueArea")[1]
+        _testperf.start_sampler(10_000, area_low, area_high)
         try:
             for seed in range(self.seed, self.seed + 4):
                 self.run_program(seed, COMPARISONS_A_PROGRAM)

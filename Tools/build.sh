@@ -22,4 +22,5 @@ if [ "$(cat "$build/.status")" != 0 ]; then
     tail -n 20 "$build/make.log" >&2
     exit 1
 fi
-"$build/python" Tools/check_modules.py
+# With --enable-shared, the library must be this build's, not the system's.
+LD_LIBRARY_PATH=$build "$build/python" Tools/check_modules.py

@@ -214,8 +214,8 @@ def read(path):
 def elf_file(header, unwinding, load):
     """Return the ELF file that `perf inject` makes of a symbol, as bytes.
 
-    For 64-bit machines; with .text, .eh_frame and .eh_frame_hdr, at the same
-    distances from each other, and without the table of symbols.
+    For little-endian 64-bit machines.  .text, .eh_frame and .eh_frame_hdr are
+    as far from each other as there; the table of symbols is left out.
     """
     text_address = 0x40             # behind the ELF header
     eh_frame_address = text_address + align_8(load.code_size)

@@ -72,12 +72,13 @@ def run(program, *options, before=None, wrapper=(), read=True,
 
     wrapper is a command that ends by running the command that follows it.
     """
-    command = [sys.executable, "-I", *options, "-c",
+    # A debug build shows warnings that others ignore.
+    command = [sys.executable, "-I", "-W", "ignore", *options, "-c",
                prelude + textwrap.dedent(program)]
     if before is not None:
         launcher = (f"{PRELUDE}{textwrap.dedent(before)}\n"
                     f"os.execv(sys.executable, {command!r})\n")
-        command = [sys.executable, "-I", "-c", launcher]
+        command = [sys.executable, "-I", "-W", "ignore", "-c", launcher]
     # Another process with this pid may have left its map.
     with subprocess.Popen([*wrapper, *command], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE,

@@ -65,10 +65,17 @@ class JitdumpTestCase(unittest.TestCase):
         directory = directory or self.directory
         env = clean_environment(**{"JITDUMPDIR": directory,
                                    **(variables or {})})
+        prepare = kwargs.pop("preexec_fn", lambda: None)
+
+        def forget_others():
+            # Another process with this pid may have left its map.
+            remove_map(os.getpid())
+            prepare()
+
         with subprocess.Popen(command, env=env, text=True,
                               stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              **kwargs) as process:
+                              preexec_fn=forget_others, **kwargs) as process:
             try:
                 out, err = process.communicate(timeout=support.LONG_TIMEOUT)
             except subprocess.TimeoutExpired:
@@ -82,7 +89,8 @@ class JitdumpTestCase(unittest.TestCase):
         file = os.path.join(self.directory, "script.py")
         with open(file, "w") as script_file:
             script_file.write(PRELUDE + textwrap.dedent(script))
-        return [sys.executable, *options, file]
+        # A debug build shows warnings that others ignore.
+        return [sys.executable, "-W", "ignore", *options, file]
 
     def run_script(self, script, *options, status=0, err="", **kwargs):
         """Run script.  Return its Result, checked for status and errors."""

@@ -30,19 +30,24 @@ def interpreter(args, variant):
     return [args.python, "-X", args.option]
 
 
-def environment():
-    """Nothing that changes how an interpreter starts or runs."""
+def environment(directory):
+    """Nothing that changes how an interpreter starts or runs.
+
+    Jitdumps go to directory.
+    """
     env = {name: value for name, value in os.environ.items()
            if not name.startswith("PYTHON")}
     env["PYTHONHASHSEED"] = "0"
+    env["JITDUMPDIR"] = directory
     return env
 
 
 def cpu_seconds(command):
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL,
-                               env=environment())
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    with tempfile.TemporaryDirectory() as directory:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL,
+                                   env=environment(directory))
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     remove_map(process.pid)
     if process.returncode != 0:
         sys.exit(f"bench: exit status {process.returncode}: {command}")
@@ -59,7 +64,7 @@ def instructions(command):
             ["valgrind", "--tool=callgrind",
              f"--callgrind-out-file={directory}/out", *command],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env=environment())
+            env=environment(directory))
         _, log = process.communicate()
         remove_map(process.pid)
     match = re.search(r"Collected : (\d+)", log)

@@ -10,7 +10,7 @@ from test.support.perf_helper import requires_trampoline
 from test.support.perf_walk import run_script
 
 PREAMBLE = textwrap.dedent("""
-    import atexit, os, re, sys, threading, traceback
+    import atexit, os, re, sys, threading, time, traceback
     import _testperf
     from test.support.perf_helper import map_path, read_map, remove_map
     from test.support.perf_walk import LabelNames, StackChecker, symbol
@@ -63,6 +63,15 @@ PREAMBLE = textwrap.dedent("""
 
     def remove_at_exit(pid):
         atexit.register(remove_map, pid)
+
+    started = time.time() - 0.01        # file times lag by up to a tick
+
+    def is_newer_map(pid):
+        '''Has pid a map that is not left from an earlier process?'''
+        try:
+            return os.stat(map_path(pid)).st_mtime > started
+        except FileNotFoundError:
+            return False
 
     def map_descriptors():
         found = []
@@ -242,8 +251,8 @@ class ForkTest(unittest.TestCase):
         run("""
             def child():
                 make("f")()
-                assert not os.path.exists(map_path(os.getpid()))
                 assert not map_descriptors()
+                assert not is_newer_map(os.getpid())
 
             def child_that_activates():
                 activate()
@@ -357,7 +366,7 @@ class ProcessTest(unittest.TestCase):
             # Without preexec_fn, no code of ours runs in the child.
             process = subprocess.Popen([sys.executable, "-c", "pass"])
             assert process.wait() == 0
-            assert not os.path.exists(map_path(process.pid))
+            assert not is_newer_map(process.pid)
 
             process = subprocess.Popen(["true"], preexec_fn=preexec)
             remove_at_exit(process.pid)
@@ -414,7 +423,7 @@ MULTIPROCESSING = textwrap.dedent("""
     def worker(_):
         make("of_worker")()
         pid = os.getpid()
-        known = symbols() if os.path.exists(map_path(pid)) else None
+        known = symbols() if map_descriptors() else None
         return pid, sys.is_stack_trampoline_active(), known
 
     def work(method):

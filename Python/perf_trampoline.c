@@ -305,6 +305,42 @@ is_on_anywhere(void)
     return interp != NULL;
 }
 
+/* --- Frames without an evaluator -------------------------------------------- */
+
+typedef struct {
+    _PyPerf_throwfunc *throw;
+    PyGenObject *generator;
+    int close_on_genexit;
+    PyObject *type, *value, *traceback;
+} ThrowCall;
+
+/* In the place of an evaluator, with a ThrowCall in that of a frame. */
+static PyObject *
+throw_below_area(PyThreadState *Py_UNUSED(tstate), _PyInterpreterFrame *arg,
+                 int Py_UNUSED(throwflag), _PyPerf_record *Py_UNUSED(lowest))
+{
+    const ThrowCall *call = (const ThrowCall *)arg;
+    return call->throw(call->generator, call->close_on_genexit, call->type,
+                       call->value, call->traceback);
+}
+
+PyObject *
+_PyPerfTrampoline_Throw(_PyInterpreterFrame *frame, _PyPerf_throwfunc *throw,
+                        PyGenObject *generator, int close_on_genexit,
+                        PyObject *type, PyObject *value, PyObject *traceback)
+{
+    PyThreadState *tstate = _PyThreadState_GET();
+    if (!is_on(tstate->interp)) {
+        return throw(generator, close_on_genexit, type, value, traceback);
+    }
+    ThrowCall call = {
+        throw, generator, close_on_genexit, type, value, traceback,
+    };
+    return trampoline.enter_area(tstate, (_PyInterpreterFrame *)&call, 0,
+                                 _PyPerfTrampoline_Label(frame->f_code), 0,
+                                 throw_below_area);
+}
+
 static int
 install_hook(PyInterpreterState *interp)
 {

@@ -48,6 +48,15 @@ _PyPerfTrampoline_Fini(void)
     PyUnstable_PerfMapState_Fini();
 }
 
+PyObject *
+_PyPerfTrampoline_Throw(struct _PyInterpreterFrame *Py_UNUSED(frame),
+                        _PyPerf_throwfunc *throw, PyGenObject *generator,
+                        int close_on_genexit, PyObject *type, PyObject *value,
+                        PyObject *traceback)
+{
+    return throw(generator, close_on_genexit, type, value, traceback);
+}
+
 int
 PyUnstable_PerfTrampoline_CompileCode(PyCodeObject *Py_UNUSED(code))
 {

@@ -104,6 +104,17 @@ extern PyObject *_PyPerfTrampoline_EvalFrame(
 #  define _PyPerfTrampoline_IS_EVALUATOR(eval_frame) 0
 #endif
 
+/* Forward an exception thrown into a generator to the one that it delegates to,
+ * by throw(); frame, the first one's, is in the stack meanwhile, without an
+ * evaluator.  Return the result of throw(). */
+typedef PyObject *_PyPerf_throwfunc(PyGenObject *generator,
+                                    int close_on_genexit, PyObject *type,
+                                    PyObject *value, PyObject *traceback);
+extern PyObject *_PyPerfTrampoline_Throw(
+    struct _PyInterpreterFrame *frame, _PyPerf_throwfunc *throw,
+    PyGenObject *generator, int close_on_genexit, PyObject *type,
+    PyObject *value, PyObject *traceback);
+
 /* Does an evaluator stand in the way of specialising calls? */
 #define _PyPerfTrampoline_FOREIGN_EVALUATOR(interp) \
     ((interp)->eval_frame != NULL \

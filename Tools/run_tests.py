@@ -16,7 +16,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).parent
 KNOWN_FAILURES = HERE / "known-failures.txt"
-OUR_TESTS = "test_perf_*.py"
+OUR_TESTS = "test_perf*.py"
 
 # What the patches touch: the evaluator and frames, sys, start-up, fork, code
 # objects, specialisation, and what observes them (debugger, tracing, traceback).

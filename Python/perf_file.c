@@ -73,9 +73,15 @@ is_left_from_earlier_process(const struct stat *st)
     return modified + tick < process_start_time();
 }
 
-/* Return a descriptor, or -1 with errno. */
+static bool
+is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Return a descriptor and the status of what it opened, or -1 with errno. */
 static int
-open_or_create(const char *path, bool may_append)
+open_or_create(const char *path, bool may_append, struct stat *opened)
 {
     const int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     struct stat st;
@@ -85,7 +91,13 @@ open_or_create(const char *path, bool may_append)
         int fd = open(path, flags | O_CREAT | O_EXCL, FILE_MODE);
         if (fd >= 0) {
             (void)fchmod(fd, FILE_MODE);        /* whatever the umask is */
-            return fd;
+            if (fstat(fd, opened) == 0) {
+                return fd;
+            }
+            int error = errno;
+            close(fd);
+            errno = error;
+            return -1;
         }
         if (errno != EEXIST) {
             return -1;
@@ -102,12 +114,15 @@ open_or_create(const char *path, bool may_append)
             }
             continue;
         }
-        if (!may_append) {
+        if (!may_append && st.st_size > 0) {
             break;
         }
         fd = open(path, flags);
         if (fd >= 0) {
-            if (fstat(fd, &st) == 0 && is_private_file(&st)) {
+            /* Between the two, a stranger may have put a link to a file of ours
+               here, and have removed it again. */
+            if (fstat(fd, opened) == 0 && is_same_file(opened, &st)
+                && is_private_file(opened)) {
                 return fd;
             }
             close(fd);
@@ -144,7 +159,8 @@ _PyPerfFile_Open(_PyPerfFile *file, bool may_append)
         return 0;
     }
     file->fd = -1;
-    int fd = open_or_create(file->path, may_append);
+    struct stat st;
+    int fd = open_or_create(file->path, may_append, &st);
     if (fd < 0) {
         return -1;
     }
@@ -153,20 +169,38 @@ _PyPerfFile_Open(_PyPerfFile *file, bool may_append)
         close(fd);
         fd = high;
     }
-    struct stat st;
-    if (fstat(fd, &st) != 0) {
-        close(fd);
-        return -1;
-    }
     file->fd = fd;
     file->device = st.st_dev;
     file->inode = st.st_ino;
+    file->is_empty = st.st_size == 0;
+    file->torn = 0;
+    return 0;
+}
+
+/* Remove what was written of something that could not be written whole, unless
+   somebody has written after it. */
+static int
+remove_torn(_PyPerfFile *file)
+{
+    struct stat st;
+    if (file->torn == 0) {
+        return 0;
+    }
+    off_t end = lseek(file->fd, 0, SEEK_CUR);
+    if (end < 0 || fstat(file->fd, &st) != 0
+        || (end == st.st_size && ftruncate(file->fd, end - file->torn) != 0)) {
+        return -1;
+    }
+    file->torn = 0;
     return 0;
 }
 
 static int
 write_whole(_PyPerfFile *file, const char *bytes, size_t length)
 {
+    if (remove_torn(file) < 0) {
+        return -1;
+    }
     size_t done = 0;
     while (done < length) {
         ssize_t n = write(file->fd, bytes + done, length - done);
@@ -175,33 +209,31 @@ write_whole(_PyPerfFile *file, const char *bytes, size_t length)
         }
         else if (n == 0 || errno != EINTR) {
             int error = n == 0 ? EIO : errno;
-            struct stat st;
-            /* Take back what is torn, unless somebody has written after it. */
-            if (done > 0 && fstat(file->fd, &st) == 0
-                && lseek(file->fd, 0, SEEK_CUR) == st.st_size
-                && ftruncate(file->fd, st.st_size - (off_t)done) != 0) {
-                /* It stays: readers skip what they cannot parse. */
-            }
+            file->torn = (off_t)done;
+            (void)remove_torn(file);
             errno = error;
             return -1;
         }
     }
+    file->is_empty = false;
     return 0;
 }
 
 static int
 write_held(_PyPerfFile *file)
 {
-    size_t length = file->held.length;
-    file->held.length = 0;
-    if (length == 0) {
+    if (file->held.length == 0) {
         return 0;
     }
     if (!descriptor_is_ours(file)) {
         errno = EBADF;
         return -1;
     }
-    return write_whole(file, file->held.bytes, length);
+    if (write_whole(file, file->held.bytes, file->held.length) < 0) {
+        return -1;
+    }
+    file->held.length = 0;
+    return 0;
 }
 
 int
@@ -244,6 +276,7 @@ _PyPerfFile_Close(_PyPerfFile *file)
 {
     (void)_PyPerfFile_Release(file);
     if (descriptor_is_ours(file)) {
+        (void)remove_torn(file);
         close(file->fd);
     }
     file->fd = -1;
@@ -254,5 +287,6 @@ _PyPerfFile_AfterFork_Child(_PyPerfFile *file)
 {
     file->held.is_active = false;
     file->held.length = 0;
+    file->torn = 0;
     _PyPerfFile_Close(file);
 }

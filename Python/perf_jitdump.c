@@ -31,7 +31,6 @@
 #include <link.h>                 // dl_iterate_phdr()
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -297,15 +296,13 @@ _PyPerfJitdump_Open(void)
     /* Go on with a file of our own that was closed.  Anything else that bears
        its name must not be touched: it has a header and records already. */
     const bool is_begun = jitdump.marker != NULL;
-    if (!is_begun && (make_unwinding() < 0 || choose_path() < 0)) {
+    if (!is_begun && (choose_path() < 0 || make_unwinding() < 0)) {
         return -1;
     }
-    struct stat st;
     if (_PyPerfFile_Open(&jitdump.file, is_begun) < 0) {
         return -1;
     }
-    if (fstat(jitdump.file.fd, &st) == 0
-        && (st.st_size > 0 || begin_file() == 0)) {
+    if (!jitdump.file.is_empty || begin_file() == 0) {
         return 0;
     }
     int error = errno;

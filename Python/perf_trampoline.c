@@ -77,7 +77,7 @@ static struct {
                                    runtime has ended */
     _PyPerf_enterfunc *enter_area;      /* these two outlive back_end */
     _PyPerf_continuefunc *continue_area;
-    bool has_warned;
+    bool is_incomplete;         /* its file lacks symbols, and we said so */
 } trampoline;
 
 static const BackEnd *
@@ -91,15 +91,16 @@ find_back_end(const char *name)
     return NULL;
 }
 
-/* Tell the back end in use of a symbol, once. */
+/* Tell a back end of a symbol, once. */
 static int
-announce(_PyPerfSymbol *symbol, void *Py_UNUSED(arg))
+announce(_PyPerfSymbol *symbol, void *arg)
 {
-    const uint32_t bit = 1u << (trampoline.back_end - back_ends);
+    const BackEnd *back_end = arg;
+    const uint32_t bit = 1u << (back_end - back_ends);
     if (symbol->announced & bit) {
         return 0;
     }
-    if (trampoline.back_end->write(symbol) < 0) {
+    if (back_end->write(symbol) < 0) {
         return -1;
     }
     symbol->announced |= bit;
@@ -107,19 +108,24 @@ announce(_PyPerfSymbol *symbol, void *Py_UNUSED(arg))
 }
 
 static int
-announce_all(void)
+announce_all(const BackEnd *back_end)
 {
-    trampoline.back_end->hold();
-    int result = _PyPerfLabels_ForEach(announce, NULL);
-    return trampoline.back_end->release() < 0 ? -1 : result;
+    back_end->hold();
+    int result = _PyPerfLabels_ForEach(announce, (void *)back_end);
+    int error = errno;
+    if (back_end->release() < 0) {
+        return -1;
+    }
+    errno = error;
+    return result;
 }
 
 /* Say once that symbols are missing, and why: errno. */
 static void
 warn(int error)
 {
-    if (!trampoline.has_warned) {
-        trampoline.has_warned = true;
+    if (!trampoline.is_incomplete) {
+        trampoline.is_incomplete = true;
         fprintf(stderr, "python: profilers will not know some functions by "
                         "name: '%s': %s\n",
                 trampoline.back_end->path(), strerror(error));
@@ -139,7 +145,7 @@ ensure_label(PyCodeObject *code)
     if (new_symbol == NULL || trampoline.back_end == NULL) {
         return result;
     }
-    return announce(new_symbol, NULL);
+    return announce(new_symbol, (void *)trampoline.back_end);
 }
 
 static Py_NO_INLINE uintptr_t
@@ -373,29 +379,32 @@ set_os_error(const BackEnd *back_end)
     return -1;
 }
 
-/* Make back_end the one in use and let it know all symbols. */
+/* Make back_end the one in use and let it know all symbols.  If that fails, the
+   one before stays in use. */
 static int
 use_back_end(const BackEnd *back_end)
 {
-    if (trampoline.back_end == back_end) {
+    const bool is_in_use = trampoline.back_end == back_end;
+    if (is_in_use && !trampoline.is_incomplete) {
         return 0;
     }
     if (back_end->open() < 0) {
         return set_os_error(back_end);
     }
-    if (trampoline.back_end != NULL) {
+    if (announce_all(back_end) < 0) {
+        set_os_error(back_end);
+        if (!is_in_use) {
+            back_end->close();
+        }
+        return -1;
+    }
+    if (!is_in_use && trampoline.back_end != NULL) {
         trampoline.back_end->close();
     }
     trampoline.back_end = back_end;
     trampoline.enter_area = back_end->enter_area;
     trampoline.continue_area = back_end->continue_area;
-    trampoline.has_warned = false;
-    if (announce_all() < 0) {
-        trampoline.back_end = NULL;
-        set_os_error(back_end);
-        back_end->close();
-        return -1;
-    }
+    trampoline.is_incomplete = false;
     return 0;
 }
 
@@ -467,7 +476,7 @@ _PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
     if (back_end == NULL || !is_on_anywhere()) {
         trampoline.back_end = NULL;
     }
-    else if (back_end->open() < 0 || announce_all() < 0) {
+    else if (back_end->open() < 0 || announce_all(back_end) < 0) {
         warn(errno);
     }
 }

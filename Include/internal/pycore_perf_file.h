@@ -19,6 +19,8 @@ typedef struct {
     int fd;                     /* -1: not open */
     dev_t device;               /* fd's file, to know it again */
     ino_t inode;
+    bool is_empty;              /* as far as we know */
+    off_t torn;                 /* bytes at its end that ought not to be there */
     char path[PATH_MAX];
     struct {
         bool is_active;
@@ -32,20 +34,21 @@ typedef struct {
 
 /* Open file->path for appending.  The file is created with mode 0600, never
  * through a link.  One that exists is replaced if an earlier process with our
- * pid left it, and appended to if may_append; only ever if it is a regular file
- * of this user with a single name.  Return 0, or -1 with errno: EEXIST if the
+ * pid left it, and appended to if may_append or if it is empty; only ever if it is
+ * a regular file of this user with a single name.  Return 0, or -1 with errno: EEXIST if the
  * existing file must not be used.  Does nothing if the file is open. */
 extern int _PyPerfFile_Open(_PyPerfFile *file, bool may_append);
 
 extern bool _PyPerfFile_IsOpen(const _PyPerfFile *file);
 
 /* Append all the bytes or, on failure, none.  The file must be open.
- * Return 0, or -1 with errno. */
+ * Return 0, or -1 with errno.  0 may mean that they are held. */
 extern int _PyPerfFile_Append(_PyPerfFile *file, const void *bytes,
                               size_t length);
 
 /* Collect what is appended in memory, for a few milliseconds at most, until the
- * release, which writes it.  Return 0, or -1 with errno. */
+ * release, which writes it.  What cannot be written stays held, and is written
+ * before anything else later.  Return 0, or -1 with errno. */
 extern void _PyPerfFile_Hold(_PyPerfFile *file);
 extern int _PyPerfFile_Release(_PyPerfFile *file);
 

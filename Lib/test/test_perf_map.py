@@ -655,6 +655,34 @@ class FailureTest(MapTestCase):
         self.assertRegex(result.stdout,
                          r"\A[0-9a-f]+ [0-9a-f]+ py::afterwards:made.py\n\Z")
 
+    def test_activation_writes_what_is_missing(self):
+        wrapper = self.own_tmp("-t tmpfs -o size=64k tmpfs /tmp")
+        result = run("""
+            filler = os.open("/tmp/filler", os.O_WRONLY | os.O_CREAT)
+            try:
+                while True:
+                    os.write(filler, bytes(4096))
+            except OSError:
+                pass
+            for number in range(100):
+                make_function(f"function_{number}", "a file of ours.py")()
+            try:
+                sys.activate_stack_trampoline("perf")
+            except OSError as error:
+                print(errno.errorcode[error.errno], error.filename == MAP,
+                      sys.is_stack_trampoline_active())
+            os.unlink("/tmp/filler")
+            os.close(filler)
+            sys.activate_stack_trampoline("perf")
+            with open(MAP) as file:
+                names = [line.split(" ", 2)[2] for line in file]
+            assert len(set(names)) == len(names)
+            print(sum(" file of ours.py" in name for name in names))
+        """, "-X", "perf", wrapper=wrapper, read=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assert_one_warning(result)
+        self.assertEqual(result.stdout, "ENOSPC True True\n100\n")
+
     def test_read_only(self):
         wrapper = self.own_tmp("-t tmpfs -o ro tmpfs /tmp")
         result = run(self.MANY, "-X", "perf", wrapper=wrapper)

@@ -17,6 +17,7 @@
 #include "Python.h"
 #include "pycore_frame.h"         // _PyInterpreterFrame
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>                 // dl_iterate_phdr()
 #include <pthread.h>
@@ -799,6 +800,23 @@ testperf_set_persist_after_fork(PyObject *Py_UNUSED(module), PyObject *enable)
         PyUnstable_PerfTrampoline_SetPersistAfterFork(is_true));
 }
 
+/* --- Faults; see Modules/_testperf_faults.c ------------------------------- */
+
+PyDoc_STRVAR(stop_faults_doc,
+"stop_faults()\n"
+"\n"
+"No call fails any more, if the library that lets calls fail is loaded.");
+
+static PyObject *
+testperf_stop_faults(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    void *stop = dlsym(RTLD_DEFAULT, "testperf_faults_stop");
+    if (stop != NULL) {
+        ((void (*)(void))stop)();
+    }
+    Py_RETURN_NONE;
+}
+
 /* --- The module ---------------------------------------------------------- */
 
 static PyMethodDef testperf_methods[] = {
@@ -827,6 +845,7 @@ static PyMethodDef testperf_methods[] = {
      PyDoc_STR("copy_perf_map_file(path) -> 0")},
     {"compile_code", testperf_compile_code, METH_O, NULL},
     {"set_persist_after_fork", testperf_set_persist_after_fork, METH_O, NULL},
+    {"stop_faults", testperf_stop_faults, METH_NOARGS, stop_faults_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds Modules/_testperf.c, the extension module of our tests, against the
-# interpreter in place.  It is not installed.  Called by the Makefile.
+# Builds what our tests need in C, against the interpreter in place: the extension
+# module _testperf, and the library that lets calls fail.  Neither is installed.
+# Called by the Makefile.
 #
 # usage: Tools/build-testperf.sh BUILD DIRECTORY
 set -eu
@@ -19,3 +20,8 @@ module=$into/_testperf$(config EXT_SUFFIX)
 $(config CC) -shared $(config CFLAGS) $(config CCSHARED) \
     -DPy_BUILD_CORE_MODULE -I"$build" -Itree/Include -Itree/Include/internal \
     -o "$module" Modules/_testperf.c
+
+# Without the interpreter's flags: it is loaded before any sanitizer's library.
+# shellcheck disable=SC2046
+$(config CC) -shared -fPIC -O2 -Wall -Wextra -I"$build" \
+    -o "$into/testperf_faults.so" Modules/_testperf_faults.c -ldl

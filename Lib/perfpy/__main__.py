@@ -1,0 +1,5 @@
+import sys
+
+from perfpy.cli import main
+
+sys.exit(main())

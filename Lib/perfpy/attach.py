@@ -1,0 +1,109 @@
+"""Record a process that runs already, for a time.
+
+Called by run.py for --attach.
+"""
+
+import glob
+import os
+import pwd
+import re
+import signal
+import time
+import typing
+
+_JITDUMP = re.compile(r".*/jit-\d+\.dump")
+
+
+class AttachError(Exception):
+    """The process cannot be profiled.  The text is for the user."""
+
+
+class Target(typing.NamedTuple):
+    """A running process whose Python functions a profiler can name."""
+
+    pid: int
+    interpreter: str        # the program that it runs
+    jitdump: str | None     # its jitdump, if it writes one and no map
+
+
+def _user(uid):
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"number {uid}"
+
+
+def _innermost_pid(pid):
+    """Return the number that the process has for itself, in a container."""
+    with open(f"/proc/{pid}/status") as status:
+        for line in status:
+            if line.startswith("NSpid:"):
+                return int(line.split()[-1])
+    return pid
+
+
+def _mapped_jitdump(pid):
+    with open(f"/proc/{pid}/maps", errors="surrogateescape") as maps:
+        for line in maps:
+            path = line.rstrip("\n").split(maxsplit=5)[-1]
+            if _JITDUMP.fullmatch(path):
+                return path
+    return None
+
+
+def find(pid):
+    """Return the Target with this number; raise AttachError."""
+    try:
+        owner = os.stat(f"/proc/{pid}").st_uid
+        if os.geteuid() not in (0, owner):
+            raise AttachError(f"process {pid} belongs to user {_user(owner)}; "
+                              "become that user or root, for instance by sudo")
+        interpreter = os.readlink(f"/proc/{pid}/exe")
+        map_name = f"/proc/{pid}/root/tmp/perf-{_innermost_pid(pid)}.map"
+        jitdump = _mapped_jitdump(pid)
+        has_map = os.path.exists(map_name)
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise AttachError(f"there is no process {pid}") from error
+    except PermissionError as error:
+        raise AttachError(f"process {pid} may not be looked at "
+                          f"({error.filename}): become root") from error
+    if not has_map and not jitdump:
+        raise AttachError(
+            f"process {pid} does not name its Python functions: start it with "
+            "-X perf or PYTHONPERFSUPPORT=1, or let it call "
+            'sys.activate_stack_trampoline("perf")')
+    return Target(pid, interpreter, jitdump)
+
+
+def wait(recorder, seconds):
+    """Wait until the time is over, the process gone, or Ctrl-C pressed."""
+    ends = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ends | {signal.SIGCHLD})
+    deadline = time.monotonic() + seconds
+    try:
+        while (remaining := deadline - time.monotonic()) > 0:
+            if recorder.process.poll() is not None:     # the process is gone
+                break
+            info = signal.sigtimedwait(ends | {signal.SIGCHLD}, remaining)
+            if info and info.si_signo in ends:
+                break
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+class InjectedFiles:
+    """What perf inject puts beside a jitdump, to be removed at the end."""
+
+    def __init__(self, target):
+        directory, name = os.path.split(target.jitdump)
+        number = name.removeprefix("jit-").removesuffix(".dump")
+        self._pattern = os.path.join(glob.escape(directory),
+                                     f"jitted-{number}-*.so")
+
+    def __enter__(self):
+        self._before = set(glob.glob(self._pattern))
+        return self
+
+    def __exit__(self, *exception):
+        for name in set(glob.glob(self._pattern)) - self._before:
+            os.unlink(name)

@@ -1,0 +1,48 @@
+"""From perf's file to a Profile, while the names are still to be had.
+
+perf keeps addresses only.  The names are in /tmp/perf-PID.map or in a jitdump,
+which others may remove, so they are read as soon as the recording ends.
+
+Called by run.py.
+"""
+
+import contextlib
+import os
+import tempfile
+
+from perfpy import perfscript
+
+JITTED = "/tmp/jitted-"     # so begin the files that perf unwinds in
+
+
+@contextlib.contextmanager
+def work_directory():
+    """A directory of our own for perf's files, removed at the end.
+
+    They can be large, and /tmp is often in memory; /var/tmp is not.
+    """
+    place = os.environ.get("TMPDIR") or "/var/tmp"
+    if not os.access(place, os.W_OK | os.X_OK):
+        place = None
+    prefix = f"perfpy-{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as directory:
+        yield directory
+
+
+@contextlib.contextmanager
+def jitdump_directory(keep=False):
+    """A directory of our own for jitdumps, and what perf makes of them."""
+    prefix = f"{os.path.basename(JITTED)}perfpy-{os.getpid()}-"
+    parent = os.path.dirname(JITTED)
+    if keep:
+        yield tempfile.mkdtemp(prefix=prefix, dir=parent)
+        return
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as directory:
+        yield directory
+
+
+def collect(perf, data, *, frequency, interpreters, progress=None):
+    """Return the Profile in perf's file, and the pids of its processes."""
+    lines = perf.script(data, *perfscript.OPTIONS)
+    return perfscript.read(lines, frequency=frequency,
+                           interpreters=interpreters, progress=progress)

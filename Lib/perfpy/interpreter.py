@@ -1,0 +1,50 @@
+"""Find out what an interpreter can do for profilers, by asking it."""
+
+import json
+import os
+import subprocess
+import sys
+import typing
+
+_QUESTION = """
+import json, os, sys, sysconfig
+flags = " ".join(str(sysconfig.get_config_var(name))
+                 for name in ("CFLAGS", "PY_CFLAGS", "PY_CORE_CFLAGS"))
+print(json.dumps({
+    "version": sys.version.split()[0],
+    "has_trampoline": hasattr(sys, "activate_stack_trampoline")
+        and sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE") == 1,
+    "has_frame_pointers": "-fno-omit-frame-pointer" in flags,
+    "file": os.path.realpath("/proc/self/exe"),
+}))
+"""
+
+
+class InterpreterError(Exception):
+    """There is no such interpreter.  The text is for the user."""
+
+
+class Interpreter(typing.NamedTuple):
+    command: str                # how to start it
+    version: str
+    has_trampoline: bool        # -X perf works
+    has_frame_pointers: bool
+    file: str                   # the program, links resolved
+
+
+def ask(command=None):
+    """Return the Interpreter behind a command, or the one that runs this."""
+    command = command or sys.executable
+    try:
+        answer = subprocess.run([command, "-I", "-c", _QUESTION], text=True,
+                                stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
+    except OSError as error:
+        raise InterpreterError(
+            f"cannot run {command}: {os.strerror(error.errno)}") from error
+    try:
+        return Interpreter(command=command, **json.loads(answer.stdout))
+    except (ValueError, TypeError) as error:
+        raise InterpreterError(f"{command} is not a Python interpreter that "
+                               "works") from error

@@ -1,0 +1,88 @@
+"""Run a command while perf records it, without getting in its way.
+
+perf is not the command's parent, as it is with `perf record COMMAND`: there a
+Ctrl-C ends the command by SIGTERM before it can clean up.  Here the command is
+a child of perfpy that waits before its exec until perf is attached to it.  It
+has our standard streams and our terminal, and perf a session of its own.
+
+Called by run.py.
+"""
+
+import os
+import resource
+import signal
+import sys
+
+# What others send us is meant for the command.
+FORWARDED = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM,
+             signal.SIGUSR1, signal.SIGUSR2}
+
+# siginfo's si_code of what a terminal sends, and it sends it to the command
+# too, which is in the same process group.
+SI_KERNEL = 0x80
+
+CANNOT_EXECUTE = 126    # as a shell says it
+
+
+class Command:
+    """A child that waits until it is released."""
+
+    def __init__(self, arguments, environment):
+        # From here on nothing but wait() takes signals.
+        self._mask = signal.pthread_sigmask(
+            signal.SIG_BLOCK, FORWARDED | {signal.SIGCHLD})
+        gate, self._gate = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.close(self._gate)
+                if not os.read(gate, 1):
+                    os._exit(CANNOT_EXECUTE)
+                signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+                for name in "SIGPIPE", "SIGXFSZ":   # which Python ignores
+                    signal.signal(getattr(signal, name), signal.SIG_DFL)
+                os.execve(arguments[0], arguments, environment)
+            finally:
+                os._exit(CANNOT_EXECUTE)
+        os.close(gate)
+
+    def release(self):
+        """Let the command begin."""
+        os.write(self._gate, b"x")
+        os.close(self._gate)
+
+    def cancel(self):
+        """End the child instead."""
+        os.close(self._gate)
+        self.wait()
+
+    def wait(self):
+        """Wait for its end, handing on signals; return os.waitpid's status."""
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                break
+            signals = FORWARDED | {signal.SIGCHLD}
+            info = signal.sigwaitinfo(signals)
+            if info.si_signo in FORWARDED and info.si_code != SI_KERNEL:
+                os.kill(self.pid, info.si_signo)
+        # Those that came too late are not for us either.
+        while signal.sigtimedwait(FORWARDED, 0):
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        return status
+
+
+def exit_like(status):
+    """End this process as the status of os.waitpid says."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        os.kill(os.getpid(), number)
+        os._exit(128 + number)
+    os._exit(os.WEXITSTATUS(status))

@@ -1,0 +1,178 @@
+"""Read what `perf script` prints into a Profile.
+
+Called by collect.py with the output that OPTIONS ask for, line by line, so that
+only the Profile is in memory.  A sample looks like this, its innermost function first:
+
+    python   2543/2551   118.803814384:    1001001 cpu-clock:
+            ffffffff821f23e7 exc_page_fault ([kernel.kallsyms])
+                556c284cb486 long_div (/usr/bin/python3.11)
+                7f3801230018 py::halve:/srv/collatz.py (/tmp/perf-2543.map)
+
+What is between the pieces may be in them as well: anybody chooses names of
+threads, functions and files.  Lines that make no sense are left out.
+"""
+
+import posixpath
+import re
+
+from perfpy.profile import NO_STACK, UNKNOWN, Frame, Kind, Profile
+
+FIELDS = "comm,tid,pid,time,period,event,ip,sym,dso"
+OPTIONS = ["--ns", "--show-task-events", "--show-lost-events", "-F", FIELDS]
+
+# Events whose periods are nanoseconds.
+CLOCKS = re.compile(r"(cpu-clock|task-clock)(:\w*)?")
+
+_HEADER = re.compile(
+    r"(.*?)\s*\b(\d+)/(\d+)\s+(?:\[\d+\]\s+)?(\d+)\.(\d+):\s+(\d+)\s+(\S+?):\s*")
+_FORK = re.compile(r".* PERF_RECORD_FORK\((\d+):\d+\).*", re.DOTALL)
+_LOST = re.compile(r".* PERF_RECORD_LOST\w* .*?lost (\d+).*", re.DOTALL)
+
+# The library's path is at the end, in parentheses; it is absolute, or a word
+# in brackets.  A greedy match finds the last such beginning.
+_SYMBOL = re.compile(r"(.*) \(((?:/|\[|inlined\b).*)\)|(.*) \((.*)\)",
+                     re.DOTALL)
+_PYTHON_SYMBOL = re.compile(r"py::((?:<[^>]*>|[^:<])*):(.*)", re.DOTALL)
+_INTERPRETER = re.compile(r"(python|libpython)[0-9.]*d?(\.so[0-9.]*)?")
+_EVALUATOR = re.compile(r"_PyEval_EvalFrameDefault|_PyPerf_(Enter|Continue)Area")
+
+PROGRESS_EVERY = 10_000     # samples
+LINES_KNOWN = 100_000       # most lines to remember, for speed
+
+
+def make_frame(address, symbol, library, interpreters=frozenset()):
+    """Make the frame of a function, given as perf names it."""
+    if symbol.startswith("py::"):
+        match = _PYTHON_SYMBOL.fullmatch(symbol)
+        name, file = match.groups() if match else (symbol[4:], "")
+        return Frame(name, file, Kind.PYTHON)
+    if len(address) == 16 and address.startswith("ffff"):
+        kind = Kind.KERNEL
+    elif (library in interpreters or _EVALUATOR.match(symbol)
+            or _INTERPRETER.fullmatch(posixpath.basename(library))):
+        kind = Kind.INTERPRETER
+    else:
+        kind = Kind.NATIVE
+    return Frame(symbol, library, kind)
+
+
+class _Reader:
+
+    def __init__(self, interpreters, progress):
+        self.profile = Profile()
+        self.events = set()
+        self.processes = set()
+        self.lost = 0
+        self._interpreters = interpreters
+        self._progress = progress
+        self._samples = 0
+        self._start = None
+        self._frame_of_line = {}    # with its address; some of them
+        self._frame_of = {}         # text after the address: index of the frame
+
+    def read(self, lines):
+        sample, frames = None, []
+        for line in lines:
+            if sample is not None and line[:1] in "\t ":
+                frames.append(line)
+                continue
+            self._add(sample, frames)
+            sample, frames = self._header(line), []
+        self._add(sample, frames)
+
+    def _header(self, line):
+        """Return the parts of the line that begins a sample, or None."""
+        if match := _HEADER.fullmatch(line):
+            return match.groups()
+        if match := _FORK.fullmatch(line):
+            self.processes.add(int(match[1]))
+        elif match := _LOST.fullmatch(line):
+            self.lost += int(match[1])
+        return None
+
+    def _add(self, sample, lines):
+        if sample is None:
+            return
+        name, pid, tid, seconds, fraction, period, event = sample
+        # Differences of large numbers: do them in integers.
+        time = int(seconds) * 10**9 + int(fraction.ljust(9, "0")[:9])
+        if self._start is None:
+            self._start = time
+        self.events.add(event)
+        stack = NO_STACK
+        add_stack, known = self.profile.add_stack, self._frame_of_line
+        for line in reversed(lines):
+            frame = known.get(line)
+            if frame is None:
+                frame = self._frame(line)
+                if frame is None:
+                    continue
+                if len(known) == LINES_KNOWN:
+                    known.clear()
+                known[line] = frame
+            stack = add_stack(stack, frame)
+        thread = self.profile.thread(int(pid), int(tid), name=name.strip())
+        thread.add_sample((time - self._start) / 1e9, stack,
+                          int(period) / 1e9)
+        self._samples += 1
+        if self._progress and self._samples % PROGRESS_EVERY == 0:
+            self._progress(self._samples)
+
+    def _frame(self, line):
+        """Return the index of the frame in a line, or None."""
+        address, _, rest = line.lstrip().rstrip("\n").partition(" ")
+        key = (rest, address[:4] == "ffff")
+        index = self._frame_of.get(key)
+        if index is None:
+            match = _SYMBOL.fullmatch(rest)
+            if not match:
+                return None
+            symbol, library = (match[1], match[2]) if match[2] else (
+                match[3], match[4])
+            if library == "inlined":
+                library = ""
+            index = self._frame_of[key] = self.profile.add_frame(make_frame(
+                address, symbol or UNKNOWN, library,
+                self._interpreters))
+        return index
+
+
+def read(lines, *, frequency, interpreters=(), progress=None):
+    """Return the Profile that the lines tell, and the pids of its processes.
+
+    frequency      samples a second, as recorded
+    interpreters   paths of files whose functions are the interpreter's own,
+                   besides those that are called like python3.11
+    progress       a function to call with the number of samples so far
+    """
+    reader = _Reader(frozenset(interpreters), progress)
+    reader.read(lines)
+    profile = reader.profile
+    names = {thread.pid: thread.name for thread in profile.threads
+             if thread.tid == thread.pid}
+    for thread in profile.threads:
+        thread.process_name = names.get(thread.pid, thread.name)
+    if not all(map(CLOCKS.fullmatch, reader.events)):
+        _scale_to_seconds(profile, frequency)
+    profile.meta["event"] = " ".join(sorted(reader.events))
+    profile.meta["lost samples"] = str(reader.lost)
+    reader.processes.update(thread.pid for thread in profile.threads)
+    return profile, reader.processes
+
+
+def _scale_to_seconds(profile, frequency):
+    """Make seconds of the weights of an event that does not count time.
+
+    perf adapts the period so that the samples of a busy thread come at the
+    frequency asked for.  So the usual period stands for their distance.
+    """
+    weights = []
+    for thread in profile.threads:
+        weights.extend(thread.weights[::1 + len(thread.weights) // 1000])
+    if not weights:
+        return
+    usual = sorted(weights)[len(weights) // 2] or 1
+    factor = 1 / (frequency * usual)
+    for thread in profile.threads:
+        for index, weight in enumerate(thread.weights):
+            thread.weights[index] = weight * factor

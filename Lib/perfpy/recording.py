@@ -1,0 +1,116 @@
+"""Keep a Profile in a file, from which every format can be made at any time.
+
+Such a *recording* needs nothing besides: neither perf's own data, whose names
+are in files in /tmp that others remove, nor the machine it was made on.
+
+It is text compressed by gzip, one JSON value a line: first {"perfpy": 1,
+"meta": {...}}; then any number of {"frames": [[name, file, kind], ...]} and
+{"stacks": [[parent, frame], ...]}; then, for each thread, {"thread": [pid,
+tid, process name, name]} followed by any number of {"samples": [times, stacks,
+weights]}, times as nanoseconds since the sample before, weights in nanoseconds.
+"""
+
+import gzip
+import itertools
+import json
+import zlib
+
+from perfpy.profile import NO_STACK, Frame, Kind, Profile
+
+VERSION = 1
+SUFFIX = ".perfpy"
+CHUNK = 10_000      # items a line
+
+
+class RecordingError(Exception):
+    """The file is not a recording, or damaged."""
+
+
+def _chunks(items):
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, CHUNK)):
+        yield chunk
+
+
+def _nanoseconds(seconds):
+    return round(seconds * 1e9)
+
+
+def _lines(profile):
+    yield {"perfpy": VERSION, "meta": profile.meta}
+    for frames in _chunks(profile.frames):
+        yield {"frames": [[frame.name, frame.file, frame.kind.value]
+                          for frame in frames]}
+    for stacks in _chunks(profile.stacks):
+        yield {"stacks": stacks}
+    for thread in profile.threads:
+        yield {"thread": [thread.pid, thread.tid, thread.process_name,
+                          thread.name]}
+        before = 0
+        for start in range(0, len(thread.times), CHUNK):
+            part = slice(start, start + CHUNK)
+            times = [_nanoseconds(time) for time in thread.times[part]]
+            yield {"samples": [
+                [time - previous for previous, time
+                 in zip(itertools.chain([before], times), times)],
+                list(thread.stacks[part]),
+                [_nanoseconds(weight) for weight in thread.weights[part]]]}
+            before = times[-1]
+
+
+def save(profile, path):
+    with gzip.open(path, "wt", encoding="ascii", compresslevel=6) as file:
+        for line in _lines(profile):
+            json.dump(line, file, separators=(",", ":"))
+            file.write("\n")
+
+
+def load(path):
+    """Return the Profile in a file; raise OSError or RecordingError."""
+    try:
+        with gzip.open(path, "rt", encoding="ascii") as file:
+            return _parse(json.loads(line) for line in file)
+    except (gzip.BadGzipFile, EOFError, zlib.error, ValueError, TypeError,
+            AttributeError, KeyError, IndexError, OverflowError) as error:
+        raise RecordingError(
+            f"{path}: not a recording of perfpy, or damaged") from error
+
+
+def _parse(values):
+    head = next(values, {})
+    if head["perfpy"] != VERSION:
+        raise ValueError("version")
+    profile = Profile()
+    profile.meta.update({str(name): str(value)
+                         for name, value in head["meta"].items()})
+    thread = None
+    for value in values:
+        ((what, items),) = value.items()
+        if what == "frames":
+            for name, file, kind in items:
+                profile.add_frame(Frame(str(name), str(file), Kind(kind)))
+        elif what == "stacks":
+            for parent, frame in items:
+                if not (NO_STACK <= parent < len(profile.stacks)
+                        and 0 <= frame < len(profile.frames)):
+                    raise ValueError("stack")
+                profile.add_stack(parent, frame)
+        elif what == "thread":
+            thread = profile.thread(*items)
+        elif what == "samples":
+            _add_samples(profile, thread, *items)
+        else:
+            raise ValueError(what)
+    return profile
+
+
+def _add_samples(profile, thread, times, stacks, weights):
+    if not len(times) == len(stacks) == len(weights):
+        raise ValueError("samples")
+    if not all(NO_STACK <= stack < len(profile.stacks) for stack in stacks):
+        raise ValueError("stack")
+    now = thread.times[-1] if thread.times else 0
+    base = _nanoseconds(now)
+    for distance, stack, weight in zip(times, stacks, weights):
+        base += distance
+        thread.add_sample(base / 1e9, stack, weight / 1e9)

@@ -1,0 +1,212 @@
+"""perfpy run: record a script, or a running process, and show where time went.
+
+Called by cli.py.
+"""
+
+import contextlib
+import datetime
+import os
+import shlex
+import shutil
+import sys
+import time
+
+from perfpy import attach, clean, collect, output, recording, table, unwinding
+from perfpy.interpreter import Interpreter, InterpreterError, ask
+from perfpy.launch import Command, exit_like
+from perfpy.perf import Perf, PerfError
+
+RAW = "perf.data"           # the format that is not made from a Profile
+
+# What ends perfpy before the script begins, as env and timeout have it.
+CANNOT_RECORD = 125
+CANNOT_SHOW = 1
+
+MANY_LOST = 0.01            # share of samples
+
+ERRORS = (PerfError, InterpreterError, attach.AttachError, output.OutputError,
+          OSError)
+
+
+class Session:
+    """One recording, from the choice of how to make it to its files."""
+
+    def __init__(self, options):
+        self.options = options
+        self.perf = Perf.find(options.perf)
+        self.progress = output.Progress(options.quiet)
+        self.format = options.format or output.choose_format(
+            None, options.output)
+        self.path = options.output or (
+            RAW if self.format == RAW else output.default_path(self.format))
+        self.recording = output.recording_path(self.path, self.format)
+        for path in self.path, self.recording:
+            output.check_writable(path)
+        self.meta = {"perf": self.perf.version_text}
+
+    def say(self, text):
+        if not self.options.quiet:
+            self.progress.clear()
+            print(f"perfpy: {text}", file=sys.stderr, flush=True)
+
+    def prepare(self, has_frame_pointers):
+        """Choose how to record, once the work directory is there."""
+        self.how = unwinding.choose(self.options.unwind, has_frame_pointers,
+                                    self.perf)
+        self.frequency = (self.options.frequency
+                          or unwinding.FREQUENCY[self.how.method])
+        self.event = self.options.event or self.perf.find_event(self.work)
+        self.data = os.path.join(self.work, RAW)
+        self.say(f"recording {self.frequency} samples a second; "
+                 f"stacks by {self.how.reason}")
+
+    def record(self, pid):
+        self.started = datetime.datetime.now(datetime.timezone.utc)
+        self.clock = time.monotonic()
+        return self.perf.record(pid, self.data, *self.how.record_options(
+            self.event, self.frequency))
+
+    def finish(self, recorder, interpreters):
+        """Stop perf, read what it recorded, and write it for the user."""
+        self.meta.update({
+            "started": self.started.isoformat(timespec="seconds"),
+            "duration": f"{time.monotonic() - self.clock:.3f}",
+            "frequency": str(self.frequency),
+            "unwinding": self.how.method,
+        })
+        self.progress("finishing the recording")
+        try:
+            recorder.stop()
+        except PerfError as error:
+            self.say(error)     # and show what there is
+        data = self.data
+        if self.how.method == "dwarf":
+            self.progress("merging the names of functions")
+            data += ".jit"
+            self.perf.inject(self.data, data)
+        self.progress("reading samples")
+        profile, processes = collect.collect(
+            self.perf, data, frequency=self.frequency,
+            interpreters=interpreters, progress=self.progress.samples)
+        profile.meta.update(self.meta)
+        self.progress(f"writing {self.path}")
+        recording.save(profile, self.recording)
+        if self.format == RAW:
+            shutil.move(data, self.path)
+        else:
+            output.write(profile, self.format, self.path)
+            clean.remove_files_of(processes)
+        self.progress.clear()
+        self.show(profile)
+
+    def show(self, profile):
+        if self.options.quiet:
+            return
+        file = sys.stdout if self.options.attach else sys.stderr
+        print(f"\nperfpy: {table.summary(profile)}", file=file)
+        if profile.threads:
+            table.write_functions(profile.folded(), file, self.options.top)
+        samples = sum(len(thread.times) for thread in profile.threads)
+        lost = int(profile.meta["lost samples"])
+        if lost > MANY_LOST * (samples + lost):
+            print(f"perfpy: {lost:,} samples are lost; a lower --frequency "
+                  "may help", file=file)
+        for line in output.how_to_view(self.format, self.path):
+            print(f"perfpy: {line}", file=file)
+        print(f"perfpy: For another format: perfpy report --format NAME "
+              f"{shlex.quote(self.recording)}", file=file, flush=True)
+
+
+def command_line(options, interpreter, how):
+    """Return the arguments to run, and the environment."""
+    arguments, environment = [interpreter.command], dict(os.environ)
+    if interpreter.has_trampoline:
+        arguments += ["-X", how.backend]
+        # For interpreters that the script starts in turn.
+        environment["PYTHON_PERF_JIT_SUPPORT" if how.method == "dwarf"
+                    else "PYTHONPERFSUPPORT"] = "1"
+    if options.module:
+        arguments.append("-m")
+    elif options.code:
+        arguments.append("-c")
+    arguments += options.command
+    return arguments, environment
+
+
+def run_command(session, options):
+    """Record a command; return its status and whether all went well."""
+    interpreter = ask(options.python)
+    if not (options.module or options.code
+            or os.path.exists(options.command[0])):
+        raise output.OutputError(f"there is no script {options.command[0]}")
+    session.meta["python"] = interpreter.version
+    session.prepare(interpreter.has_frame_pointers)
+    if not interpreter.has_trampoline:
+        session.say(f"{interpreter.command} has no -X perf on this platform, "
+                    "so there are C functions only")
+    arguments, environment = command_line(options, interpreter, session.how)
+    session.meta["command"] = shlex.join(arguments)
+    with contextlib.ExitStack() as stack:
+        if session.how.method == "dwarf":
+            environment["JITDUMPDIR"] = stack.enter_context(
+                collect.jitdump_directory(keep=session.format == RAW))
+        command = Command(arguments, environment)
+        try:
+            recorder = session.record(command.pid)
+        except BaseException:
+            command.cancel()
+            raise
+        command.release()
+        status = command.wait()
+        return status, show_safely(session, recorder, [interpreter.file])
+
+
+def run_attached(session, options):
+    """Record a running process; return whether all went well."""
+    target = attach.find(options.attach)
+    # A jitdump serves both ways; that of frame pointers needs no newer perf.
+    session.prepare(not target.jitdump)
+    session.meta["command"] = f"process {target.pid}"
+    session.meta["python"] = target.interpreter
+    with contextlib.ExitStack() as stack:
+        if target.jitdump:
+            stack.enter_context(attach.InjectedFiles(target))
+        recorder = session.record(target.pid)
+        session.progress(f"recording for {options.duration:g} s, "
+                         "Ctrl-C ends it")
+        attach.wait(recorder, options.duration)
+        return show_safely(session, recorder, [target.interpreter])
+
+
+def show_safely(session, recorder, interpreters):
+    """Finish; return False, with a message, if it fails."""
+    try:
+        session.finish(recorder, interpreters)
+    except KeyboardInterrupt:
+        session.progress.clear()
+        print("\nperfpy: interrupted; the recording is not complete",
+              file=sys.stderr)
+    except ERRORS as error:
+        session.progress.clear()
+        print(f"perfpy: {error}", file=sys.stderr)
+    else:
+        return True
+    return False
+
+
+def main(options):
+    """Do what the options say, and exit as the script does."""
+    status, well = 0, False
+    try:
+        session = Session(options)
+        with collect.work_directory() as session.work:
+            if options.attach:
+                well = run_attached(session, options)
+            else:
+                status, well = run_command(session, options)
+    except ERRORS as error:
+        print(f"perfpy: {error}", file=sys.stderr)
+        return CANNOT_RECORD
+    if status or well:
+        exit_like(status)
+    return CANNOT_SHOW

@@ -9,7 +9,7 @@
 #   base/apt/, base/download/   apt's private state and what it fetched
 set -eu
 cd "$(dirname "$0")/.."
-top=$PWD
+. Tools/private-apt.sh
 source_package=python3.11
 
 fail() {
@@ -19,68 +19,12 @@ fail() {
     exit 1
 }
 
-# apt reads the machine's configuration first, so options of a -c file win.
-apt() {
-    program=$1
-    shift
-    "$program" -c "$top/base/apt/apt.conf" "$@"
-}
-
-# The machine's own source entries with their type turned into deb-src.
-make_private_apt() {
-    rm -rf base/apt
-    mkdir -p base/apt/sources.list.d base/apt/lists/partial \
-             base/apt/cache/archives/partial
-    eval "$(apt-config shell list Dir::Etc::sourcelist/f \
-                             parts Dir::Etc::sourceparts/d)"
-    for file in "$list" "$parts"*.list "$parts"*.sources; do
-        [ -r "$file" ] || continue
-        case $file in
-            *.sources) edit='s/^[Tt]ypes:.*/Types: deb-src/' ;;
-            *) edit='/^[[:space:]]*deb-src[[:space:]]/d
-                     s/^\([[:space:]]*\)deb\([[:space:]]\)/\1deb-src\2/' ;;
-        esac
-        sed "$edit" "$file" >"base/apt/sources.list.d/${file##*/}"
-    done
-    # The machine's hooks are for the machine's lists.  The user _apt, as whom
-    # root's apt fetches, often cannot reach a clone, and only warns of it.
-    cat >base/apt/apt.conf <<EOF_CONF
-Dir::State "$top/base/apt";
-Dir::State::lists "$top/base/apt/lists";
-Dir::Cache "$top/base/apt/cache";
-Dir::Etc::sourcelist "/dev/null";
-Dir::Etc::sourceparts "$top/base/apt/sources.list.d";
-Acquire::Languages "none";
-Acquire::Retries "2";
-Acquire::http::Timeout "60";
-Acquire::https::Timeout "60";
-APT::Sandbox::User "root";
-#clear APT::Update;
-EOF_CONF
-}
-
-# A mirror can lack the newest revision it lists, so go on to older ones.
-download_source_package() {
-    mkdir -p base/download
-    for version in $(apt apt-cache showsrc --only-source "$source_package" |
-                     sed -n 's/^Version: //p' | sort -ruV); do
-        echo "fetch-base: downloading $source_package $version"
-        if (cd base/download &&
-            apt apt-get source --download-only --only-source -qq \
-                "$source_package=$version" >&2); then
-            return 0
-        fi
-        echo "fetch-base: could not get $version; trying an older one" >&2
-        version=
-    done
-    return 1
-}
-
 fetch_from_debian() {
     command -v apt-get >/dev/null || fail \
         "there is no apt here to fetch Debian's sources with;" \
         "give a CPython 3.11 instead: ./configure --with-base=DIR|TARBALL"
-    make_private_apt
+    make_private_apt "$PWD/base/apt"
+    add_sources debian as_source
     echo "fetch-base: reading the lists of sources, by apt"
     apt apt-get update -q || echo "fetch-base: some lists failed" >&2
     # Only 3.11 sources by that name count: apt-cache fails on none.
@@ -89,7 +33,7 @@ fetch_from_debian() {
         "this machine's apt offers no source package $source_package;" \
         "is the mirror reachable (then run make again), or give a" \
         "CPython 3.11 instead: ./configure --with-base=DIR|TARBALL"
-    download_source_package || fail \
+    download_source "$source_package" base/download || fail \
         "none of the listed versions of $source_package could be downloaded;" \
         "run make again later, or remove base/download if it is broken, or" \
         "give a CPython 3.11 instead: ./configure --with-base=DIR|TARBALL"

@@ -9,6 +9,7 @@
 #   base/perf/apt/       apt's private state and what it fetched
 set -eu
 cd "$(dirname "$0")/.."
+. Tools/private-apt.sh
 dir=$PWD/base/perf
 least=6.8
 
@@ -24,62 +25,6 @@ new_enough() {
     number=$("$1" --version 2>/dev/null | sed -n 's/^perf version //p')
     [ -n "$number" ] && dpkg --compare-versions "$number" ge "$least" &&
         echo "$number"
-}
-
-# apt reads the machine's configuration first, so options of a -c file win.
-apt() {
-    program=$1
-    shift
-    "$program" -c "$dir/apt/apt.conf" "$@"
-}
-
-# The machine's own source entries and, for each that has the release, one more
-# with its backports.
-make_private_apt() {
-    rm -rf "$dir/apt"
-    mkdir -p "$dir/apt/sources.list.d" "$dir/apt/lists/partial" \
-             "$dir/apt/cache/archives/partial"
-    eval "$(apt-config shell list Dir::Etc::sourcelist/f \
-                             parts Dir::Etc::sourceparts/d \
-                             status Dir::State::status/f)"
-    for file in "$list" "$parts"*.list "$parts"*.sources; do
-        [ -r "$file" ] || continue
-        copy=$dir/apt/sources.list.d/${file##*/}
-        cp "$file" "$copy"
-        backports=${copy%.*}-backports.${copy##*.}
-        case $file in
-            *.sources) awk -v RS= -v ORS='\n\n' -v release="$release" '
-                match($0, "(^|\n)[Ss]uites:[^\n]*") {
-                    suites = substr($0, RSTART, RLENGTH) " "
-                    if (index(suites, " " release " ")) {
-                        sub("[Ss]uites:[^\n]*",
-                            "Suites: " release "-backports")
-                        print
-                    }
-                }' "$file" ;;
-            *) sed -n "s/^\([[:space:]]*deb[[:space:]].*[[:space:]]\)$release\
-\([[:space:]]\)/\1$release-backports\2/p" "$file" ;;
-        esac >"$backports"
-    done
-    # The machine's hooks are for the machine's lists.  The user _apt, as whom
-    # root's apt fetches, often cannot reach a clone, and only warns of it.
-    # Nothing is installed, so the lock for that is not needed.
-    cat >"$dir/apt/apt.conf" <<EOF_CONF
-Dir::State "$dir/apt";
-Dir::State::status "$status";
-Dir::State::lists "$dir/apt/lists";
-Dir::Cache "$dir/apt/cache";
-Dir::Etc::sourcelist "/dev/null";
-Dir::Etc::sourceparts "$dir/apt/sources.list.d";
-Acquire::Languages "none";
-Acquire::Retries "2";
-Acquire::http::Timeout "60";
-Acquire::https::Timeout "60";
-APT::Sandbox::User "root";
-APT::Get::Install-Recommends "false";
-Debug::NoLocking "true";
-#clear APT::Update;
-EOF_CONF
 }
 
 # Prints package=version of perf and of the libraries that are missing.
@@ -123,7 +68,9 @@ fi
 release=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
 [ -n "$release" ] || fail "this system does not say which release it is;" \
     "install perf $least or newer and name it in PERF"
-make_private_apt
+make_private_apt "$dir/apt"
+add_sources own cat
+add_sources backports with_suite "$release" "$release-backports"
 echo "fetch-perf: reading the lists of packages of $release-backports, by apt"
 apt apt-get update -q || echo "fetch-perf: some lists failed" >&2
 packages=$(needed_packages) && [ -n "$packages" ] ||

@@ -55,7 +55,7 @@ if [ -e tree/.applied ]; then
     fi
 fi
 if ! same_base; then
-    Tools/copy-base.sh tree
+    Tools/copy-base.sh base/src tree
     cp base/origin tree/.origin
     before=
 fi

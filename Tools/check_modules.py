@@ -11,8 +11,8 @@ import sys
 # In sys.stdlib_module_names on every platform, but made for other ones, or
 # left out of distributions on purpose.
 NOT_HERE = {
-    "_msi", "_overlapped", "_scproxy", "_winapi", "ensurepip", "msvcrt", "nt",
-    "winreg", "winsound",
+    "_msi", "_overlapped", "_scproxy", "_winapi", "_wmi", "ensurepip",
+    "msvcrt", "nt", "winreg", "winsound",
 }
 
 # Importing one of these shows something to the user or needs Windows.

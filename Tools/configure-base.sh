@@ -5,7 +5,7 @@
 #
 # usage: Tools/configure-base.sh TREE BUILD [ARG...]
 #
-# For a tree without our patches, frame pointers are asked for through
+# For a tree that has no such option, frame pointers are asked for through
 # BASECFLAGS, where the patched configure puts them too: the builds then
 # differ in nothing but the patches.
 set -eu
@@ -20,7 +20,7 @@ set -- --with-system-expat LIBEXPAT_CFLAGS=-DPy_BUILD_CORE_MODULE \
     --without-ensurepip --with-dbmliborder=gdbm "$@"
 eval "set -- \"\$@\" $(cat config.args)"
 
-if ! grep -q frame.pointers "$tree/configure.ac" && [ -e build/Makefile ]; then
+if ! grep -q with_frame_pointers "$tree/configure.ac" && [ -e build/Makefile ]; then
     BASECFLAGS=$(sed -n 's/^BASECFLAGS=//p' build/Makefile | tr -s '[:space:]' \
                  '\n' | grep 'no-omit.*frame-pointer' | paste -sd ' ')
     export BASECFLAGS

@@ -3,10 +3,10 @@
 # would confuse our own quilt.  Called by the Makefile (base-tree) and by
 # Tools/apply-patches.sh (tree).
 #
-# usage: Tools/copy-base.sh TO
+# usage: Tools/copy-base.sh FROM TO
 set -eu
 cd "$(dirname "$0")/.."
 
-rm -rf "$1"
-mkdir -p "$1"
-tar -cf - -C base/src --exclude=./.pc --exclude=./debian . | tar -xf - -C "$1"
+rm -rf "$2"
+mkdir -p "$2"
+tar -cf - -C "$1" --exclude=./.pc --exclude=./debian . | tar -xf - -C "$2"

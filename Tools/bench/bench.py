@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Measure what the perf trampoline costs.
 
-Runs every script under three interpreters: the unpatched base, the patched one
-with the trampoline off, and with it on.  The runs are interleaved, because
-these machines are noisy: only ratios within one call of this program mean
-anything.  Times are user + system CPU time, the least of all rounds.
+Runs every script with the trampoline off and on, and as well, if asked to, under
+the unpatched base (--base), or under another CPython that has the feature, off
+and on (--peer).  The runs are interleaved, because these machines are noisy: only
+ratios within one call of this program mean anything.  Times are user + system CPU
+time, the least of all rounds.
 
 With --callgrind it counts instructions instead, which is exact and slow.
 """
 
 import argparse
+import dataclasses
 import math
 import os
 import pathlib
@@ -18,19 +20,32 @@ import subprocess
 import sys
 import tempfile
 
+import pyperformance_jobs
+
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
-VARIANTS = ("base", "off", "on")
+STARTUP = "(start-up)"
 
 
-def interpreter(args, variant):
-    if variant == "base":
-        return [args.base]
-    if variant == "off":
-        return [args.python]
-    return [args.python, "-X", args.option]
+@dataclasses.dataclass
+class Job:
+    """What each interpreter runs."""
+
+    name: str
+    arguments: list
+    rounds: int
+    variables: dict = dataclasses.field(default_factory=dict)
 
 
-def environment(directory):
+@dataclasses.dataclass
+class Column:
+    """A value of one variant or, with a divisor, the ratio of two."""
+
+    title: str
+    variant: str
+    divisor: str = ""
+
+
+def environment(job, directory):
     """Nothing that changes how an interpreter starts or runs.
 
     Jitdumps go to directory.
@@ -39,18 +54,23 @@ def environment(directory):
            if not name.startswith("PYTHON")}
     env["PYTHONHASHSEED"] = "0"
     env["JITDUMPDIR"] = directory
-    return env
+    return env | job.variables
 
 
-def cpu_seconds(command):
-    with tempfile.TemporaryDirectory() as directory:
+def cpu_seconds(prefix, job):
+    command = prefix + job.arguments
+    with (tempfile.TemporaryDirectory() as directory,
+          tempfile.TemporaryFile() as errors):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL,
-                                   env=environment(directory))
+                                   stderr=errors,
+                                   env=environment(job, directory))
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            errors.seek(0)
+            sys.exit(f"bench: exit status {process.returncode}: {command}\n"
+                     + errors.read().decode(errors="replace"))
     remove_map(process.pid)
-    if process.returncode != 0:
-        sys.exit(f"bench: exit status {process.returncode}: {command}")
     return usage.ru_utime + usage.ru_stime
 
 
@@ -58,13 +78,14 @@ def remove_map(pid):
     pathlib.Path(f"/tmp/perf-{pid}.map").unlink(missing_ok=True)
 
 
-def instructions(command):
+def instructions(prefix, job):
+    command = prefix + job.arguments
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen(
             ["valgrind", "--tool=callgrind",
              f"--callgrind-out-file={directory}/out", *command],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env=environment(directory))
+            env=environment(job, directory))
         _, log = process.communicate()
         remove_map(process.pid)
     match = re.search(r"Collected : (\d+)", log)
@@ -73,26 +94,105 @@ def instructions(command):
     return int(match.group(1))
 
 
-def measure(args, script):
-    measured = {variant: [] for variant in VARIANTS}
-    for _ in range(args.rounds):
-        for variant in VARIANTS:
-            command = interpreter(args, variant) + script
-            value = (instructions(command) if args.callgrind
-                     else cpu_seconds(command))
-            measured[variant].append(value)
-    return {variant: min(values) for variant, values in measured.items()}
+def measure(variants, job, take):
+    """Return the least value of each variant, one after the other per round."""
+    least = dict.fromkeys(variants, math.inf)
+    for _ in range(job.rounds):
+        for name, prefix in variants.items():
+            least[name] = min(least[name], take(prefix, job))
+    return least
+
+
+def describe(python):
+    """Return an interpreter's version and how it was compiled."""
+    code = ("import platform, sysconfig as s; get = s.get_config_var;"
+            "print('CPython', platform.python_version(), 'by',"
+            " platform.python_compiler(), *dict.fromkeys(' '.join("
+            "get(n) or '' for n in ('OPT', 'BASECFLAGS')).split()))")
+    run = subprocess.run([python, "-I", "-c", code], stdout=subprocess.PIPE,
+                         text=True, check=True)
+    return run.stdout.strip()
+
+
+def short_version(python):
+    run = subprocess.run(
+        [python, "-I", "-c",
+         "import sys; print('%d.%d' % sys.version_info[:2])"],
+        stdout=subprocess.PIPE, text=True, check=True)
+    return run.stdout.strip()
+
+
+def table(args):
+    """Return the variants, each with its command, and the columns."""
+    option = ["-X", args.option]
+    variants = {"off": [args.python], "on": [args.python, *option]}
+    unit = "instructions" if args.callgrind else "seconds"
+    if args.base:
+        variants = {"base": [args.base]} | variants
+        columns = [Column(f"base {unit}", "base"),
+                   Column("off/base", "off", "base"),
+                   Column("on/off", "on", "off")]
+    else:
+        columns = [Column(unit, "off"), Column("on/off", "on", "off")]
+    if args.peer:
+        peer = short_version(args.peer)
+        variants |= {"peer off": [args.peer], "peer on": [args.peer, *option]}
+        columns += [Column(f"{peer} {unit}", "peer off"),
+                    Column(f"{peer} on/off", "peer on", "peer off")]
+    return variants, columns
+
+
+def all_jobs(args):
+    jobs = [Job(path.stem, [str(path)], args.rounds)
+            for path in sorted(SCRIPTS.glob("*.py"))]
+    if args.pyperformance:
+        variables = {"PYTHONPATH": str(args.pyperformance)}
+        jobs += [Job(f"pp:{name}", arguments, args.rounds, variables)
+                 for name, arguments
+                 in pyperformance_jobs.commands(args.pyperformance)]
+    if args.startup:
+        jobs.append(Job(STARTUP, ["-c", "pass"], args.startup))
+    if args.only:
+        jobs = [job for job in jobs if job.name in args.only]
+    if args.callgrind:
+        for job in jobs:
+            job.rounds = 1
+    return jobs
+
+
+def value_of(column, result):
+    if column.divisor:
+        return result[column.variant] / result[column.divisor]
+    return result[column.variant]
+
+
+def format_value(column, value):
+    width = max(9, len(column.title))
+    if isinstance(value, int):
+        return f"{value:>{width},d}"
+    if isinstance(value, float):
+        return f"{value:>{width}.4f}"
+    return f"{value:>{width}}"
+
+
+def print_row(name, columns, values):
+    print(f"{name:<20}", *map(format_value, columns, values), flush=True)
 
 
 def geometric_mean(values):
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def main():
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("base", help="the unpatched interpreter")
     parser.add_argument("python", help="the patched interpreter")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--base", help="the unpatched interpreter")
+    parser.add_argument("--peer", help="another CPython that has the feature")
+    parser.add_argument("--pyperformance", type=pathlib.Path, metavar="DIR",
+                        help="add benchmarks of pyperformance, which is, "
+                             "with pyperf, unpacked in DIR")
+    parser.add_argument("--rounds", type=int, default=7,
+                        help="rounds of each script (default: %(default)s)")
     parser.add_argument("--callgrind", action="store_true",
                         help="count instructions; one round")
     parser.add_argument("--option", default="perf",
@@ -108,36 +208,42 @@ def main():
     parser.add_argument("--max-mean", type=float, metavar="RATIO",
                         help="fail if the mean of on/off is higher")
     args = parser.parse_args()
-    if args.callgrind:
-        args.rounds = 1
+    if args.max_off and not args.base:
+        parser.error("--max-off needs --base")
+    return args
 
-    unit = "instructions" if args.callgrind else "seconds"
-    print(f"{'script':<12} {'base ' + unit:>18} {'off/base':>9} {'on/off':>9}")
+
+def main():
+    args = parse_arguments()
+    variants, columns = table(args)
+    jobs = all_jobs(args)
+    if not jobs:
+        sys.exit(f"bench: there is no script called {args.only[0]}")
+    for name in ("base", "python", "peer"):
+        if python := getattr(args, name):
+            print(f"{name}: {describe(python)}")
+    print_row("script", columns, [column.title for column in columns])
+
+    limits = {"off/base": args.max_off, "on/off": args.max_on}
     failed = False
-    on_ratios = []
-    jobs = [(script.stem, [str(script)], args.rounds)
-            for script in sorted(SCRIPTS.glob("*.py"))]
-    if args.startup:
-        jobs.append(("(start-up)", ["-c", "pass"], args.startup))
-    for name, script, rounds in jobs:
-        if args.only and name not in args.only:
-            continue
-        if not args.callgrind:
-            args.rounds = rounds
-        result = measure(args, script)
-        off = result["off"] / result["base"]
-        on = result["on"] / result["off"]
-        base = result["base"]
-        shown = f"{base:18,d}" if args.callgrind else f"{base:18.4f}"
-        print(f"{name:<12} {shown} {off:9.4f} {on:9.4f}", flush=True)
-        if name != "(start-up)":
-            on_ratios.append(on)
-        failed |= bool(args.max_off and off > args.max_off
-                       or args.max_on and on > args.max_on)
-    if on_ratios:
-        mean = geometric_mean(on_ratios)
-        print(f"{'geom. mean':<12} {'':>18} {'':>9} {mean:9.4f}")
-        failed |= bool(args.max_mean and mean > args.max_mean)
+    ratios = {column.title: [] for column in columns
+              if column.variant.endswith("on")}
+    for job in jobs:
+        result = measure(variants, job,
+                         instructions if args.callgrind else cpu_seconds)
+        values = [value_of(column, result) for column in columns]
+        print_row(job.name, columns, values)
+        for column, value in zip(columns, values):
+            limit = limits.get(column.title)
+            failed |= bool(limit and value > limit)
+            if column.title in ratios and job.name != STARTUP:
+                ratios[column.title].append(value)
+    if ratios["on/off"]:
+        means = {title: geometric_mean(values)
+                 for title, values in ratios.items()}
+        print_row("geom. mean", columns,
+                  [means.get(column.title, "") for column in columns])
+        failed |= bool(args.max_mean and means["on/off"] > args.max_mean)
     if failed:
         sys.exit("bench: over the limit")
 

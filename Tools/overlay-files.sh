@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-[ $# -gt 0 ] || set -- Doc Include Lib Modules Objects Python
+[ $# -gt 0 ] || set -- Doc Include Lib Modules Objects Python Tools/scripts
 for dir; do
     [ ! -d "$dir" ] || find "$dir" -name __pycache__ -prune -o \
         -type f ! -name '.*' ! -name '*~' ! -name '*.o' ! -name '*.orig' \

@@ -11,6 +11,9 @@ import signal
 import time
 import typing
 
+from perfpy.interpreter import InterpreterError, ask
+
+_PYTHON = re.compile(r"python[0-9.]*d?")
 _JITDUMP = re.compile(r".*/jit-\d+\.dump")
 
 
@@ -22,7 +25,7 @@ class Target(typing.NamedTuple):
     """A running process whose Python functions a profiler can name."""
 
     pid: int
-    interpreter: str        # the program that it runs
+    program: str            # what it runs
     jitdump: str | None     # its jitdump, if it writes one and no map
 
 
@@ -58,7 +61,7 @@ def find(pid):
         if os.geteuid() not in (0, owner):
             raise AttachError(f"process {pid} belongs to user {_user(owner)}; "
                               "become that user or root, for instance by sudo")
-        interpreter = os.readlink(f"/proc/{pid}/exe")
+        program = os.readlink(f"/proc/{pid}/exe")
         map_name = f"/proc/{pid}/root/tmp/perf-{_innermost_pid(pid)}.map"
         jitdump = _mapped_jitdump(pid)
         has_map = os.path.exists(map_name)
@@ -72,7 +75,18 @@ def find(pid):
             f"process {pid} does not name its Python functions: start it with "
             "-X perf or PYTHONPERFSUPPORT=1, or let it call "
             'sys.activate_stack_trampoline("perf")')
-    return Target(pid, interpreter, jitdump)
+    return Target(pid, program, jitdump)
+
+
+def has_frame_pointers(target):
+    """Return whether its interpreter has them, or None if nobody knows."""
+    # Anything else than python does who knows what when it is started.
+    if not _PYTHON.fullmatch(os.path.basename(target.program)):
+        return None
+    try:
+        return ask(target.program).has_frame_pointers
+    except InterpreterError:
+        return None
 
 
 def wait(recorder, seconds):

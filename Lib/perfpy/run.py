@@ -12,7 +12,7 @@ import sys
 import time
 
 from perfpy import attach, clean, collect, output, recording, table, unwinding
-from perfpy.interpreter import Interpreter, InterpreterError, ask
+from perfpy.interpreter import InterpreterError, ask
 from perfpy.launch import Command, exit_like
 from perfpy.perf import Perf, PerfError
 
@@ -42,6 +42,7 @@ class Session:
         self.recording = output.recording_path(self.path, self.format)
         for path in self.path, self.recording:
             output.check_writable(path)
+        self.has_jitdump = False
         self.meta = {"perf": self.perf.version_text}
 
     def say(self, text):
@@ -80,7 +81,7 @@ class Session:
         except PerfError as error:
             self.say(error)     # and show what there is
         data = self.data
-        if self.how.method == "dwarf":
+        if self.has_jitdump:
             self.progress("merging the names of functions")
             data += ".jit"
             self.perf.inject(self.data, data)
@@ -148,6 +149,7 @@ def run_command(session, options):
     session.meta["command"] = shlex.join(arguments)
     with contextlib.ExitStack() as stack:
         if session.how.method == "dwarf":
+            session.has_jitdump = True
             environment["JITDUMPDIR"] = stack.enter_context(
                 collect.jitdump_directory(keep=session.format == RAW))
         command = Command(arguments, environment)
@@ -164,18 +166,18 @@ def run_command(session, options):
 def run_attached(session, options):
     """Record a running process; return whether all went well."""
     target = attach.find(options.attach)
-    # A jitdump serves both ways; that of frame pointers needs no newer perf.
-    session.prepare(not target.jitdump)
+    session.prepare(attach.has_frame_pointers(target))
     session.meta["command"] = f"process {target.pid}"
-    session.meta["python"] = target.interpreter
+    session.meta["python"] = target.program
     with contextlib.ExitStack() as stack:
         if target.jitdump:
+            session.has_jitdump = True
             stack.enter_context(attach.InjectedFiles(target))
         recorder = session.record(target.pid)
         session.progress(f"recording for {options.duration:g} s, "
                          "Ctrl-C ends it")
         attach.wait(recorder, options.duration)
-        return show_safely(session, recorder, [target.interpreter])
+        return show_safely(session, recorder, [target.program])
 
 
 def show_safely(session, recorder, interpreters):

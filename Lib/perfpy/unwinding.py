@@ -10,6 +10,7 @@ Called by run.py and doctor.py.
 import typing
 
 FREQUENCY = {"fp": 999, "dwarf": 199}
+NAMES = {"fp": "frame pointers", "dwarf": "unwind information"}
 STACK_SIZE = 32768      # bytes of each stack that perf copies, at most 65528
 
 
@@ -30,23 +31,28 @@ class Unwinding(typing.NamedTuple):
 
 
 def choose(forced, has_frame_pointers, perf):
-    """Return the best Unwinding; forced is "fp", "dwarf" or None."""
+    """Return the best Unwinding; forced is "fp", "dwarf" or None.
+
+    has_frame_pointers is None if nobody knows.
+    """
     too_old = (f"perf {perf.version_text} cannot follow unwind information "
                "into Python functions, 6.8 can")
-    if forced == "dwarf":
-        return Unwinding("dwarf", "unwind information, as asked" if
-                         perf.can_unwind_jitted else
-                         f"unwind information, as asked, but {too_old}: "
-                         "stacks may lack callers")
-    if forced == "fp":
-        return Unwinding("fp", "frame pointers, as asked" if
-                         has_frame_pointers else
-                         "frame pointers, as asked, but the interpreter was "
-                         "built without them: stacks may lack callers")
+    incomplete = "stacks may lack callers"
+    if forced:
+        reason = f"{NAMES[forced]}, as asked"
+        if forced == "dwarf" and not perf.can_unwind_jitted:
+            reason += f", but {too_old}: {incomplete}"
+        elif forced == "fp" and has_frame_pointers is False:
+            reason += (", but the interpreter was built without them: "
+                       + incomplete)
+        return Unwinding(forced, reason)
+    if has_frame_pointers is None:
+        return Unwinding("fp", "frame pointers; if the interpreter was built "
+                         f"without them, {incomplete}")
     if has_frame_pointers:
         return Unwinding("fp", "frame pointers, which the interpreter has")
     if perf.can_unwind_jitted:
         return Unwinding("dwarf", "unwind information, as the interpreter "
                          "was built without frame pointers")
     return Unwinding("fp", "frame pointers, though the interpreter was built "
-                     f"without them, as {too_old}: stacks may lack callers")
+                     f"without them, as {too_old}: {incomplete}")

@@ -1,0 +1,303 @@
+"""perfpy doctor: what on this machine stands in the way, and the remedy.
+
+Called by cli.py.  Looks at one thing after another, and at last records a
+small script, which is what counts.
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+import platform
+import struct
+import subprocess
+import sys
+import tempfile
+
+import perfpy
+from perfpy import collect, recording, unwinding
+from perfpy.interpreter import InterpreterError, ask
+from perfpy.perf import Perf, PerfError, last_lines
+from perfpy.profile import Kind
+
+OK, NOTE, PROBLEM = "ok", "note", "problem"
+
+CAP_SYS_ADMIN, CAP_SYSLOG, CAP_PERFMON = 21, 34, 38
+
+# The number of perf_event_open, which C libraries have no function for.
+SYSTEM_CALL = {"x86_64": 298, "aarch64": 241}
+
+IN_CONTAINERS = (
+    "start the container with docker run --cap-add PERFMON (podman alike; "
+    "Kubernetes: securityContext.capabilities.add: [PERFMON]). Where that is "
+    "not enough, add --security-opt seccomp=unconfined")
+
+# The C function between the two shows whether its caller is found.
+SCRIPT = """\
+def perfpy_doctor_inner(_):
+    for _ in range(1_000_000):
+        pass
+
+def perfpy_doctor_outer():
+    sorted(map(perfpy_doctor_inner, range(3)), key=bool)
+
+perfpy_doctor_outer()
+"""
+
+
+def read(path):
+    """Return the text of a file of the kernel's, or None."""
+    try:
+        with open(path, errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def setting(name):
+    """Return a number of sysctl's, or None if there is none."""
+    text = read("/proc/sys/" + name.replace(".", "/"))
+    try:
+        return int(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def has_capability(*numbers):
+    for line in (read("/proc/self/status") or "").splitlines():
+        if line.startswith("CapEff:"):
+            mask = int(line.split()[1], 16)
+            return any(mask >> number & 1 for number in numbers)
+    return False
+
+
+def is_filtered():
+    """Return whether a filter of system calls is on, as in containers."""
+    return any(line.split() == ["Seccomp:", "2"] for line
+               in (read("/proc/self/status") or "").splitlines())
+
+
+def try_to_count():
+    """Open a timer for this process; return None, or the errno."""
+    number = SYSTEM_CALL.get(platform.machine())
+    if number is None:
+        return None
+    software, cpu_clock, size = 1, 0, 64
+    disabled, exclude_kernel, exclude_hypervisor = 1 << 0, 1 << 5, 1 << 6
+    attributes = struct.pack(
+        "IIQQQQQ16x", software, size, cpu_clock, 0, 0, 0,
+        disabled | exclude_kernel | exclude_hypervisor)
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.syscall(number, attributes, 0, -1, -1, 0)
+    if descriptor < 0:
+        return ctypes.get_errno()
+    os.close(descriptor)
+    return None
+
+
+class Doctor:
+
+    def __init__(self, options):
+        self.options = options
+        self.problems = 0
+        self.interpreter = self.perf = None
+
+    def say(self, level, text, remedy=None):
+        print(f"{level:8} {text}")
+        if remedy:
+            print(f"{'':8} Remedy: {remedy}")
+        self.problems += level == PROBLEM
+
+    def examine(self):
+        """Look at everything; return whether a profile is possible."""
+        if not sys.platform.startswith("linux"):
+            self.say(PROBLEM, f"this is {sys.platform}; perf is Linux's",
+                     "profile with samply: samply record python3.11 -X perf "
+                     "SCRIPT")
+            return False
+        self.examine_interpreter()
+        self.examine_perf()
+        self.examine_permission()
+        self.examine_kernel()
+        self.examine_processes()
+        self.examine_directory()
+        if self.interpreter and self.perf:
+            return self.examine_by_trying()
+        return False
+
+    def examine_interpreter(self):
+        try:
+            self.interpreter = found = ask(self.options.python)
+        except InterpreterError as error:
+            self.say(PROBLEM, str(error), "name another one with --python")
+            return
+        name = f"{found.command} is Python {found.version}"
+        if not found.has_trampoline:
+            self.say(PROBLEM, f"{name} and cannot name its functions",
+                     "run perfpy with an interpreter of cpython-perf, or name "
+                     "one with --python" if platform.machine() == "x86_64"
+                     else f"none: {platform.machine()} has no support")
+            self.interpreter = None
+        elif found.has_frame_pointers:
+            self.say(OK, f"{name}, with frame pointers")
+        else:
+            self.say(NOTE, f"{name}, built without frame pointers: needs "
+                     "perf 6.8 or newer, and large recordings",
+                     "build it with --with-frame-pointers, the default")
+
+    def examine_perf(self):
+        try:
+            self.perf = Perf.find(self.options.perf)
+        except PerfError as error:
+            problem, _, remedy = str(error).partition(": ")
+            self.say(PROBLEM, problem if remedy else str(error),
+                     remedy or "install the perf of your distribution")
+            return
+        name = f"{self.perf.path} is perf {self.perf.version_text}"
+        if self.perf.can_unwind_jitted:
+            self.say(OK, name)
+        elif self.interpreter and not self.interpreter.has_frame_pointers:
+            self.say(PROBLEM, f"{name}, which needs frame pointers",
+                     "install perf 6.8 or newer; on Debian 12: apt install "
+                     "-t bookworm-backports linux-perf")
+        else:
+            self.say(OK, f"{name}, which is enough with frame pointers")
+
+    def examine_permission(self):
+        paranoid = setting("kernel.perf_event_paranoid")
+        if paranoid is None:
+            self.say(PROBLEM, "the kernel has no performance events",
+                     "none but another kernel (CONFIG_PERF_EVENTS)")
+            return
+        error = try_to_count()
+        if error is None:
+            self.say(OK, "the kernel lets you record your own processes "
+                     f"(kernel.perf_event_paranoid is {paranoid})")
+        elif error == errno.EACCES:
+            self.say(PROBLEM, f"kernel.perf_event_paranoid is {paranoid}, "
+                     "which keeps out all but root",
+                     "sudo sysctl kernel.perf_event_paranoid=2; for good: put "
+                     "the setting into /etc/sysctl.d/perf.conf")
+        elif error in (errno.EPERM, errno.ENOSYS) and is_filtered():
+            self.say(PROBLEM, "a filter of system calls forbids "
+                     "perf_event_open, as containers have it", IN_CONTAINERS)
+        elif error == errno.ENOSYS:
+            self.say(PROBLEM, "the kernel has no perf_event_open",
+                     "none but another kernel, or another sandbox")
+        elif read("/sys/fs/selinux/enforce") == "1":
+            self.say(PROBLEM, "SELinux is enforcing and forbids "
+                     "perf_event_open here", "look at it with ausearch -m avc "
+                     "-c perf, and allow it with audit2allow")
+        else:
+            self.say(PROBLEM, f"perf_event_open: {os.strerror(error)}",
+                     IN_CONTAINERS)
+
+    def examine_kernel(self):
+        paranoid = setting("kernel.perf_event_paranoid")
+        if paranoid is None:
+            return
+        if paranoid > 1 and not has_capability(CAP_PERFMON, CAP_SYS_ADMIN):
+            self.say(NOTE, "time in the kernel is not recorded for you",
+                     "sudo sysctl kernel.perf_event_paranoid=1")
+        elif (setting("kernel.kptr_restrict") or 0) > (
+                1 if has_capability(CAP_SYSLOG) else 0):
+            self.say(NOTE, "functions of the kernel have no names for you",
+                     "sudo sysctl kernel.kptr_restrict=0")
+        if setting("kernel.yama.ptrace_scope"):
+            self.say(NOTE, "kernel.yama.ptrace_scope limits debuggers, and "
+                     "py-spy; --attach does without")
+
+    def examine_processes(self):
+        try:
+            number = int(os.readlink("/proc/self"))
+        except (OSError, ValueError):
+            self.say(PROBLEM, "/proc is not there, and perf needs it",
+                     "mount -t proc proc /proc")
+            return
+        if number != os.getpid():
+            self.say(PROBLEM, "/proc is of another pid namespace: process "
+                     f"{os.getpid()} is called {number} there",
+                     "mount -t proc proc /proc, or unshare with --mount-proc")
+
+    def examine_directory(self):
+        try:
+            with tempfile.TemporaryFile(dir="/tmp") as file:
+                file.write(bytes(mmap.PAGESIZE))
+                file.flush()
+                mmap.mmap(file.fileno(), mmap.PAGESIZE, mmap.MAP_PRIVATE,
+                          mmap.PROT_READ | mmap.PROT_EXEC).close()
+        except PermissionError as error:
+            if error.errno == errno.EPERM:
+                self.say(NOTE, "/tmp is mounted noexec, where perf does not "
+                         "find a jitdump", "name another directory in "
+                         "JITDUMPDIR, if you use -X perf_jit")
+                return
+            self.say(PROBLEM, "/tmp is not writable, where the names of "
+                     "functions go", "sudo chmod 1777 /tmp")
+        except OSError as error:
+            self.say(PROBLEM, f"/tmp cannot be used: {error.strerror}",
+                     "make room there, or mount it writable")
+
+    def examine_by_trying(self):
+        """Record a script as perfpy run does."""
+        with collect.work_directory() as work:
+            script = os.path.join(work, "doctor.py")
+            with open(script, "w") as file:
+                file.write(SCRIPT)
+            output = os.path.join(work, "doctor.collapsed.txt")
+            answer = subprocess.run(
+                [sys.executable, "-c", f"import sys; sys.path.insert(0, "
+                 f"{os.path.dirname(os.path.dirname(perfpy.__file__))!r}); "
+                 "from perfpy.cli import main; sys.exit(main())",
+                 "run", "-o", output, "--perf", self.perf.path,
+                 "--python", self.interpreter.command, script],
+                text=True, errors="backslashreplace",
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE)
+            if answer.returncode:
+                self.say(PROBLEM, "a small script cannot be recorded:\n"
+                         + last_lines(answer.stderr, 10))
+                return False
+            profile = recording.load(os.path.join(work,
+                                                  "doctor" + recording.SUFFIX))
+        return self.judge(profile)
+
+    def judge(self, profile):
+        """Say whether the profile shows the functions of the script."""
+        whole = profile.duration()
+        shares = {frame.name: total / whole for frame, (_, total)
+                  in zip(profile.frames, profile.totals())
+                  if frame.kind is Kind.PYTHON} if whole else {}
+        inner, outer = (shares.get(f"perfpy_doctor_{name}", 0)
+                        for name in ("inner", "outer"))
+        event = profile.meta["event"]
+        how = unwinding.choose(
+            None, self.interpreter.has_frame_pointers, self.perf).method
+        if inner > 0.3 and outer > 0.9 * inner:
+            self.say(OK, f"a small script was recorded by {event}, its "
+                     "functions have names and callers "
+                     f"({unwinding.NAMES[how]})")
+            return True
+        if inner > 0.3:
+            self.say(PROBLEM, "a small script was recorded, its functions "
+                     "have names, but their callers are missing",
+                     "use a build with frame pointers, or perf 6.8 or newer")
+        elif whole:
+            self.say(PROBLEM, "a small script was recorded, but its functions "
+                     "have no names",
+                     "see whether perf can read /tmp/perf-PID.map: it must be "
+                     "in the same /tmp, and yours or root's")
+        else:
+            self.say(PROBLEM, "a small script was recorded, but no samples "
+                     "came in", "try another --event")
+        return False
+
+
+def main(options):
+    doctor = Doctor(options)
+    possible = doctor.examine()
+    if possible:
+        print("A profile is possible: perfpy run SCRIPT")
+        return 0
+    print("A profile is not possible.")
+    return 1

@@ -25,6 +25,8 @@ wanted() {
 }
 
 installed() {
+    # Node.js often comes from elsewhere, and Debian's npm would replace it.
+    [ "$1" = npm ] && command -v npm >/dev/null && return
     status=$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) &&
         [ "$status" = installed ]
 }

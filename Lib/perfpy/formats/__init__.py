@@ -1,0 +1,71 @@
+"""The formats in which perfpy writes a profile, by name.
+
+Each module here writes one of them: ``write(profile, file)``, to a binary file.
+Used by cli.py.  What a format's programs can be told of a frame is written by
+all of them in the same words, by function_name().
+"""
+
+import importlib
+import typing
+
+from perfpy.profile import UNKNOWN, Kind
+
+
+class Format(typing.NamedTuple):
+    """How to write a profile, and what to do with what was written."""
+
+    name: str
+    suffix: str
+    module: str
+    how_to_view: str    # one sentence; {} stands for the file
+
+    def write(self, profile, file):
+        """Write profile to file, a writable binary file."""
+        importlib.import_module(self.module).write(profile, file)
+
+
+FORMATS = {format.name: format for format in (
+    Format("html", ".html", "perfpy.html",
+           "Open {} in a browser."),
+    Format("collapsed", ".collapsed.txt", "perfpy.formats.collapsed",
+           "Make a picture of it with flamegraph.pl {} >flame.svg, or open it"
+           " at https://www.speedscope.app."),
+    Format("speedscope", ".speedscope.json", "perfpy.formats.speedscope",
+           "Open {} at https://www.speedscope.app; it stays on your machine."),
+    Format("gecko", ".gecko.json", "perfpy.formats.gecko",
+           "Open {} at https://profiler.firefox.com; it stays on your machine"
+           " unless you upload it there."),
+    Format("pprof", ".pb.gz", "perfpy.formats.pprof",
+           "Look at it with go tool pprof -http=: {}."),
+)}
+
+
+def choose(name):
+    """Return the Format to write when name is asked for, and what to say.
+
+    HTML needs a viewer, which a build may lack.  Then it is JSON for one that
+    everybody can reach, and the second value says so; else that is None.
+    """
+    from perfpy import html
+    if name == "html" and not html.is_available():
+        return FORMATS["speedscope"], f"{html.ViewerMissing()}: no profile.html"
+    return FORMATS[name], None
+
+
+def function_name(frame):
+    """Return how to call a frame where there is one name and no colours."""
+    if frame.kind is Kind.PYTHON:
+        return f"{frame.name} ({frame.file})"
+    if frame.name == UNKNOWN:
+        return f"{UNKNOWN} ({frame.file})"
+    return frame.name
+
+
+def thread_name(thread):
+    """Return a name for a thread that tells it from all others."""
+    program = thread.process_name or thread.name or "?"
+    if thread.name and thread.name != program:
+        return f"{program} {thread.pid}, thread {thread.name} {thread.tid}"
+    if thread.tid != thread.pid:
+        return f"{program} {thread.pid}, thread {thread.tid}"
+    return f"{program} {thread.pid}"

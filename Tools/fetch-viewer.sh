@@ -1,9 +1,9 @@
 #!/bin/sh
 # Makes the viewer that perfpy puts into profile.html: d3-flame-graph and the
-# parts of d3 that it needs, one file, with their licences.  npm fetches them and
-# checks them by the hashes in Tools/perfpy-viewer/package-lock.json; none of
-# their scripts is run.  Called by `make viewer` and, with --optional, wherever
-# the interpreter is used or installed.
+# parts of d3 that it needs, one file, with their licences.  npm fetches them
+# and checks them by the hashes in Tools/perfpy-viewer/package-lock.json; none
+# of their scripts is run.  Called by `make viewer` and, with --optional,
+# wherever the interpreter is used or installed.
 #
 #   base/viewer/                            what npm fetched
 #   tree/Lib/perfpy/viewer/d3-flamegraph.js the result
@@ -33,7 +33,8 @@ give_up() {
 fetch() {
     rm -rf $fetched
     mkdir -p $fetched
-    cp Tools/perfpy-viewer/package.json Tools/perfpy-viewer/.npmrc $lock $fetched
+    cp Tools/perfpy-viewer/package.json Tools/perfpy-viewer/.npmrc $lock \
+        $fetched
     retries=2
     [ "$optional" != --optional ] || retries=0
     echo "fetch-viewer: fetching d3-flame-graph, by npm"
@@ -48,8 +49,8 @@ fetch() {
 # Prints a package's name, version and licence as a comment, and its code.
 package() {
     dir=$fetched/node_modules/$1
-    version=$(sed -n 's/^ *"version": *"\([^"]*\)".*/\1/p' "$dir/package.json" |
-        head -n 1)
+    version=$(sed -n 's/^ *"version": *"\([^"]*\)".*/\1/p' \
+        "$dir/package.json" | head -n 1)
     printf '/* %s %s\n\n' "$1" "$version"
     cat "$dir/LICENSE"
     printf '*/\n'

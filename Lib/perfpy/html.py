@@ -5,10 +5,10 @@ our page.css and page.js, and d3-flamegraph.js, the viewer proper, which the
 build fetches (Tools/fetch-viewer.sh).  A build that could not has no picture:
 then write() raises ViewerMissing.
 
-Names come from the profiled program, and so are not to be trusted.  They are in
-the JSON only, where no character can end the script element, and page.js shows
-them as text.  The page's Content-Security-Policy allows its own two scripts, by
-their hashes, and no access to any network.
+Names come from the profiled program, and so are not to be trusted.  They are
+in the JSON only, where no character can end the script element, and page.js
+shows them as text.  The page's Content-Security-Policy allows its own two
+scripts, by their hashes, and no access to any network.
 """
 
 import array

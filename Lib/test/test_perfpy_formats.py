@@ -59,7 +59,7 @@ class RegistryTests(unittest.TestCase):
     def test_each_format_says_how_to_view_it(self):
         for format in FORMATS.values():
             with self.subTest(format.name):
-                self.assertIn("the.file", format.how_to_view.format("the.file"))
+                self.assertIn("my.file", format.how_to_view.format("my.file"))
                 self.assertTrue(format.suffix.startswith("."))
 
     def test_equal_profiles_give_equal_bytes(self):
@@ -144,7 +144,8 @@ class SpeedscopeTests(Base):
 
     def check(self, name, rows):
         per_thread = name == "speedscope"   # the others show the sum of both
-        bar = function_name(samples.BAR) if name == "collapsed" else "Thing.bar"
+        bar = (function_name(samples.BAR) if name == "collapsed"
+               else "Thing.bar")
         self.assertEqual(rows[bar][0], "60%" if per_thread else "40%")
         kernel = "clear_page_[k]" if name == "collapsed" else "clear_page"
         self.assertEqual(rows[kernel],

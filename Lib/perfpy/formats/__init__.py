@@ -1,8 +1,7 @@
 """The formats in which perfpy writes a profile, by name.
 
-Each module here writes one of them: ``write(profile, file)``, to a binary file.
-Used by cli.py.  What a format's programs can be told of a frame is written by
-all of them in the same words, by function_name().
+Each module here writes one of them, by ``write(profile, file)``, to a binary
+file.  They all call a function and a thread by the names made here.
 """
 
 import importlib
@@ -48,7 +47,7 @@ def choose(name):
     """
     from perfpy import html
     if name == "html" and not html.is_available():
-        return FORMATS["speedscope"], f"{html.ViewerMissing()}: no profile.html"
+        return FORMATS["speedscope"], str(html.ViewerMissing())
     return FORMATS[name], None
 
 

@@ -32,6 +32,6 @@ def write(profile, file):
             seconds[stack] += weight
         root = _clean(thread_name(thread))
         for stack, weight in seconds.items():
-            line = [root, *(names[frame] for frame in profile.frames_of(stack))]
-            text = f"{';'.join(line)} {round(weight * 1e6)}\n"
+            path = [root, *map(names.__getitem__, profile.frames_of(stack))]
+            text = f"{';'.join(path)} {round(weight * 1e6)}\n"
             file.write(text.encode("utf-8", "backslashreplace"))

@@ -87,7 +87,7 @@ class _Numbers(dict):
 
 
 def _used_stacks(profile, thread):
-    """Return the stacks of the thread's samples and their parents, ascending."""
+    """Return the stacks of a thread's samples, and their parents, in order."""
     used = set()
     for stack in set(thread.stacks):
         while stack != NO_STACK and stack not in used:
@@ -157,7 +157,7 @@ def _table(length, **columns):
 
 
 def _frame_table(frames):
-    """Each function has one frame, as there are neither lines nor addresses."""
+    """Return a frame for each function: lines and addresses are unknown."""
     length = len(frames)
     nothing = [None] * length
     return _table(

@@ -4,7 +4,7 @@ The messages and the numbers of their fields are those of perftools.profiles,
 as pprof publishes them.  Protocol buffers are written by hand: a field is its
 number and kind, then a varint or a length and bytes.
 
-Samples carry their thread as labels: ``pid``, ``tid``, ``process`` and ``thread``.
+Samples name their thread in the labels pid, tid, process and thread.
 """
 
 import collections

@@ -44,7 +44,7 @@ def _write_json(file, members, end):
 
 
 def _write_thread(profile, thread, file, separator):
-    """Write a thread sample by sample: all stacks at once would be too many."""
+    """Write a thread sample by sample: all at once would be too much."""
     file.write(separator.encode("ascii"))
     weights = []
     _write_json(file, {"type": "sampled", "name": thread_name(thread),

@@ -97,7 +97,8 @@ def large(samples=200_000, different_stacks=20_000):
             # Most stacks of a program go the same few ways.
             way = int(chance.paretovariate(1))
             pool = chance.choice(pools)
-            stack = profile.add_stack(stack, pool[(7 * stack + way) % len(pool)])
+            frame = pool[(7 * stack + way) % len(pool)]
+            stack = profile.add_stack(stack, frame)
         stacks.add(stack)
     chosen = list(stacks)
     chosen += chance.choices(

@@ -13,6 +13,8 @@
  * PERF_TEST_FAULTS_TRACE   a file to which a line "LETTER NUMBER FUNCTION OBJECT
  *                          SITE FAILED" is appended for each call; SITE tells
  *                          calls in the source from one another
+ * PERF_TEST_BEFORE_o3      a shell command that runs before the third open(),
+ *                          and so on
  *
  * A forked child goes on counting where its parent was.
  */
@@ -82,6 +84,17 @@ is_in_script(char letter, unsigned long number)
     return false;
 }
 
+static void
+run_command_before(char letter, unsigned long number)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "PERF_TEST_BEFORE_%c%lu", letter, number);
+    const char *command = getenv(name);
+    if (command != NULL && system(command) != 0) {
+        abort();
+    }
+}
+
 /* Count the call, and return whether it has to fail. */
 static bool
 fails(char letter, const char *function, void *return_address)
@@ -95,6 +108,7 @@ fails(char letter, const char *function, void *return_address)
     }
     unsigned long number = ++state.counts[(int)letter];
     bool is_fault = is_in_script(letter, number);
+    run_command_before(letter, number);
     if (state.trace >= 0) {
         char line[200];
         int error = errno;

@@ -433,6 +433,37 @@ class FaultTest(unittest.TestCase):
             self.assertEqual(called - failed, set(),
                              "calls that no run has failed")
 
+    def test_swapped_between_calls(self):
+        # A file of ours with two names is refused.  Here a stranger has put it
+        # in the place of an empty one that was looked at before, and takes the
+        # second name away when it is open.
+        with tempfile.TemporaryDirectory(dir=self.directory) as directory:
+            victim = os.path.join(directory, "victim")
+            path = f"{directory}/jit-$PPID.dump"
+            program = textwrap.dedent(f"""
+                import os, sys
+                open(f"{directory}/jit-{{os.getpid()}}.dump", "w").close()
+                with open({victim!r}, "w") as file:
+                    file.write("precious")
+                sys.activate_stack_trampoline("perf_jit")
+            """)
+            env = {"PATH": os.environ["PATH"], "JITDUMPDIR": directory,
+                   "LD_PRELOAD": str(LIBRARY),
+                   "PERF_TEST_FAULTS_CODE": str(self.code),
+                   "PERF_TEST_FAULTS_TRACE": f"{directory}/trace",
+                   # open(): O_EXCL, /proc/self/stat, this
+                   "PERF_TEST_BEFORE_o3": f"ln -f {victim} {path}",
+                   "PERF_TEST_BEFORE_s1": f"rm {path}"}
+            subprocess.run([sys.executable, "-c", program], env=env,
+                           check=True, timeout=support.SHORT_TIMEOUT)
+            trace = pathlib.Path(directory, "trace").read_text()
+            functions = [line.split()[2] for line in trace.splitlines()]
+            start = functions.index("lstat")
+            self.assertEqual(functions[start - 1:start + 9], [
+                "open", "lstat", "open", "read", "close", "clock_gettime",
+                "clock_gettime", "open", "fstat", "close"])
+            self.assertEqual(pathlib.Path(victim).read_text(), "precious")
+
     def test_all_calls_are_known(self):
         unknown = {(name, function)
                    for name, function in self.interpreter.called_functions()

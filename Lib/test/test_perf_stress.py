@@ -1,0 +1,51 @@
+"""The programs of Tools/stress, for a short time.
+
+How long they have run at length is in Doc/design/reliability.rst.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+from test import support
+from test.support.perf_helper import remove_map, requires_trampoline
+
+# Under a sanitizer, freed memory is kept for a while.
+GROWTH = "1000000" if support.check_sanitizer(address=True) else "2048"
+
+
+@requires_trampoline
+class StressTest(unittest.TestCase):
+
+    def run_tool(self, name, *arguments):
+        # Ours are links from the tree that is built to the repository.
+        here = pathlib.Path(__file__).resolve()
+        tool = here.parents[2] / "Tools" / "stress" / name
+        if not tool.exists():
+            self.skipTest(f"Tools/stress/{name} is only in the source tree")
+        env = {name: value for name, value in os.environ.items()
+               if not name.startswith("PYTHON")}
+        with subprocess.Popen([sys.executable, str(tool), *arguments,
+                               "--growth", GROWTH], env=env, text=True,
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            try:
+                out, err = process.communicate(timeout=support.LONG_TIMEOUT)
+            finally:
+                process.kill()
+                remove_map(process.pid)
+        self.assertEqual((process.returncode, err), (0, ""), out)
+        if support.verbose:
+            print(out)
+
+    def test_switch(self):
+        self.run_tool("switch.py", "--seconds", "3", "--switches", "3000",
+                      "--ends", "8")
+
+    def test_fork_storm(self):
+        self.run_tool("fork_storm.py", "--forks", "60", "--symbols", "1000")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -3,6 +3,7 @@
 Called by run.py, report.py and diff.py.
 """
 
+import importlib
 import os
 import sys
 
@@ -10,7 +11,7 @@ from perfpy import recording
 from perfpy.formats import FORMATS
 
 DEFAULT_NAME = "profile"
-DEFAULT_FORMAT = "html"
+PAGE, NEXT_BEST = "html", "speedscope"
 STANDARD_OUTPUT = "-"
 
 
@@ -37,15 +38,29 @@ class Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
+def has_viewer():
+    """Return whether this Python was built with the viewer of the page."""
+    return importlib.import_module("perfpy.html").is_available()
+
+
 def choose_format(name, path):
-    """Return the name of the format: as told, or as the file's ending says."""
-    if name:
-        return name
-    endings = {format.suffix: format.name for format in FORMATS.values()}
-    for ending in sorted(endings, key=len, reverse=True):
-        if path and path.endswith(ending):
-            return endings[ending]
-    return DEFAULT_FORMAT
+    """Return the name of the format: as told, or as the file's ending says.
+
+    Without either it is a page, or data for a viewer elsewhere if this Python
+    has none.  Raise OutputError for a page that could not be made.
+    """
+    if not name:
+        endings = {format.suffix: format.name for format in FORMATS.values()}
+        for ending in sorted(endings, key=len, reverse=True):
+            if path and path.endswith(ending):
+                name = endings[ending]
+                break
+    if not name:
+        return PAGE if has_viewer() else NEXT_BEST
+    if name == PAGE and not has_viewer():
+        raise OutputError("this Python was built without the viewer that a "
+                          f"page contains; use --format {NEXT_BEST}")
+    return name
 
 
 def default_path(name):

@@ -35,8 +35,7 @@ class Session:
         self.options = options
         self.perf = Perf.find(options.perf)
         self.progress = output.Progress(options.quiet)
-        self.format = options.format or output.choose_format(
-            None, options.output)
+        self.format = output.choose_format(options.format, options.output)
         self.path = options.output or (
             RAW if self.format == RAW else output.default_path(self.format))
         self.recording = output.recording_path(self.path, self.format)

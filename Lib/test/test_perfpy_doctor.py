@@ -1,0 +1,163 @@
+"""perfpy doctor: what it finds on this machine, and where something is wrong.
+
+Nothing is simulated: each situation is made, where this user can make it.
+"""
+
+import ctypes
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import unittest
+from test.support.perfpy_case import (NO_FP, OfDwarf, PerfpyTestCase,
+                                      RecordingTestCase, clean_environment)
+
+from perfpy.perf import Perf
+
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 38, 22
+SECCOMP_MODE_FILTER = 2
+ALLOW, ERRNO = 0x7FFF0000, 0x00050000
+
+
+def forbid_perf_event_open(number):
+    """Let the system call fail in this process and its children.
+
+    As the filters of container runtimes do.
+    """
+    load, equal, answer = 0x20, 0x15, 0x06
+    program = b"".join(struct.pack("HBBI", *instruction) for instruction in [
+        (load, 0, 0, 0),                    # the number of the system call
+        (equal, 0, 1, 298),                 # x86-64's perf_event_open
+        (answer, 0, 0, ERRNO | number),
+        (answer, 0, 0, ALLOW),
+    ])
+    buffer = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxP", 4, ctypes.addressof(buffer))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
+            PR_SET_SECCOMP, SECCOMP_MODE_FILTER, header, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+class WorkingTest(RecordingTestCase):
+
+    def test_all_is_well(self):
+        result = self.perfpy("doctor")
+        self.assertNotIn("problem", result.stdout)
+        self.assertIn("its functions have names and callers", result.stdout)
+        self.assertIn("A profile is possible", result.stdout)
+        self.assertEqual(result.stderr, "")
+        self.assertEqual(os.listdir(self.directory), [])
+
+    @unittest.skipUnless(NO_FP, "PERF_TEST_PYTHON_NO_FP is not set")
+    def test_no_frame_pointers(self):
+        can = Perf.find().can_unwind_jitted
+        result = self.perfpy("doctor", "--python", NO_FP, status=int(not can))
+        self.assertIn("built without frame pointers", result.stdout)
+        self.assertIn("--with-frame-pointers", result.stdout)
+        if not can:
+            self.assertIn("bookworm-backports", result.stdout)
+            self.assertIn("their callers are missing", result.stdout)
+
+
+class BrokenTest(PerfpyTestCase):
+
+    def test_no_perf(self):
+        os.mkdir(self.path("bin"))
+        env = clean_environment(PATH=self.path("bin"))
+        env.pop("PERF", None)
+        result = self.perfpy("doctor", status=1, env=env)
+        self.assertRegex(result.stdout, "problem +perf is not installed\n"
+                         " +Remedy: apt install linux-perf")
+        self.assertIn("A profile is not possible", result.stdout)
+
+    def fake_perf(self, text, status=0):
+        path = self.write("perf", f"#!/bin/sh\necho '{text}'\nexit {status}\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def test_wrapper_without_perf(self):
+        # What distributions install that have one perf for each kernel.
+        perf = self.fake_perf("WARNING: perf not found for kernel 6.18", 2)
+        result = self.perfpy("doctor", "--perf", perf, status=1)
+        self.assertIn("perf not found for kernel 6.18", result.stdout)
+
+    def test_old_perf(self):
+        perf = self.fake_perf("perf version 4.19.316")
+        result = self.perfpy("doctor", "--perf", perf, status=1)
+        self.assertRegex(result.stdout, "is perf 4.19; perfpy needs 5.13")
+
+    def test_no_interpreter(self):
+        result = self.perfpy("doctor", "--python", "/no/python", status=1)
+        self.assertIn("cannot run /no/python", result.stdout)
+
+    def test_interpreter_without_the_feature(self):
+        for name in "/usr/bin/python3", "/usr/local/bin/python3":
+            if os.path.exists(name) and subprocess.run(
+                    [name, "-c", "import sys; sys.activate_stack_trampoline"],
+                    stderr=subprocess.DEVNULL).returncode:
+                break
+        else:
+            self.skipTest("there is no other Python 3 here")
+        result = self.perfpy("doctor", "--python", name, status=1)
+        self.assertIn("cannot name its functions", result.stdout)
+
+    @unittest.skipUnless(os.uname().machine == "x86_64",
+                         "the filter is for x86-64")
+    def test_filter_of_a_container(self):
+        for number in 1, 38:        # EPERM, ENOSYS
+            result = self.perfpy(
+                "doctor", status=1,
+                preexec_fn=lambda: forbid_perf_event_open(number))
+            self.assertIn("a filter of system calls", result.stdout)
+            self.assertIn("--cap-add PERFMON", result.stdout)
+
+    def unshare(self, *options):
+        prefix = ["unshare", *options]
+        if not shutil.which("unshare") or subprocess.run(
+                [*prefix, "true"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("this user may not unshare namespaces")
+        return prefix
+
+    def test_proc_of_another_namespace(self):
+        result = self.perfpy("doctor", status=1,
+                             prefix=self.unshare("--pid", "--fork"))
+        self.assertIn("/proc is of another pid namespace", result.stdout)
+        self.assertIn("mount -t proc proc /proc", result.stdout)
+
+    def with_tmp(self, options, then="true"):
+        """Return a prefix for a mount namespace with a /tmp of its own.
+
+        What the interpreter needs of the present one is put there.
+        """
+        needed = os.path.commonpath([sys.executable, os.__file__])
+        keep = "true"
+        if needed.startswith("/tmp/"):
+            keep = (f"mkdir -p {needed} && mount --bind "
+                    f"/mnt/{needed.removeprefix('/tmp/')} {needed}")
+        return [*self.unshare("--mount"), "sh", "-c",
+                "mount --bind /tmp /mnt && "
+                f"mount -t tmpfs -o {options} tmpfs /tmp && {keep} && {then} "
+                '&& exec "$@"', "sh"]
+
+    def test_tmp_read_only(self):
+        prefix = self.with_tmp("mode=1777", "mount -o remount,ro /tmp")
+        result = self.perfpy("doctor", status=1, prefix=prefix)
+        self.assertIn("/tmp cannot be used: Read-only file system",
+                      result.stdout)
+
+    def test_tmp_full(self):
+        prefix = self.with_tmp(
+            "size=64k", "{ head -c 100000 /dev/zero >/tmp/x || :; }")
+        result = self.perfpy("doctor", status=1, prefix=prefix)
+        self.assertIn("/tmp cannot be used: No space left", result.stdout)
+
+    def test_tmp_noexec(self):
+        prefix = self.with_tmp("noexec,mode=1777")
+        result = self.perfpy("doctor", prefix=prefix)
+        self.assertRegex(result.stdout, "note +/tmp is mounted noexec")
+
+
+if __name__ == "__main__":
+    unittest.main()

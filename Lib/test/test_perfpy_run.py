@@ -1,0 +1,527 @@
+"""perfpy run: real scripts, recorded by the real perf.
+
+The script's exit code, streams and signals are its own, and what was recorded
+is shown, however it ends.
+"""
+
+import glob
+import os
+import pty
+import re
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from test import support
+from test.support.perf_helper import remove_map
+from test.support.perfpy_case import (NO_FP, NOBODY, OfDwarf,
+                                      RecordingTestCase, clean_environment,
+                                      shares, stacks)
+
+from perfpy import recording
+from perfpy.perf import Perf
+from perfpy.profile import Kind
+
+NESTED = """
+def foo():
+    bar()
+
+def bar():
+    baz()
+
+def baz():
+    busy()
+
+foo()
+"""
+
+
+class CommandLineTest(RecordingTestCase):
+
+    def test_script(self):
+        script = self.script(NESTED)
+        result = self.record(script)
+        self.assertEqual(result.stdout, "")
+        self.assertShown(result.profile, "<module>", "foo", "bar", "baz",
+                         "busy")
+        self.assertRegex(result.stderr, "perfpy: recording .* stacks by ")
+        self.assertRegex(result.stderr, r"(?m)^ +\d+\.\d\d % +\d+\.\d\d %  "
+                         r"busy +" + re.escape(script))
+        meta = result.profile.meta
+        self.assertIn(script, meta["command"])
+        self.assertGreater(float(meta["duration"]), 0.2)
+        self.assertRegex(meta["started"], r"\A\d{4}-\d\d-\d\dT.*\+00:00\Z")
+        with open(self.path(self.OUTPUT)) as file:
+            self.assertIn("busy", file.read())
+
+    def test_arguments_are_the_scripts(self):
+        script = self.script("print(sys.argv[1:])")
+        arguments = ["-o", "x", "--format", "-m", "-c", "--help", "--", "-q",
+                     "--attach", "1", "", "a b"]
+        result = self.record("--", script, *arguments)
+        self.assertEqual(result.stdout, f"{arguments}\n")
+        result = self.record(script, "--", "x")
+        self.assertEqual(result.stdout, "['--', 'x']\n")
+        result = self.record("-c", "import sys; print(sys.argv)", *arguments)
+        self.assertEqual(result.stdout, f"{['-c', *arguments]}\n")
+
+    def test_module(self):
+        self.script(NESTED + "print(__name__, sys.argv[1:])", "nested.py")
+        result = self.record("-m", "nested", "-m", "-o")
+        self.assertEqual(result.stdout, "__main__ ['-m', '-o']\n")
+        self.assertShown(result.profile, "foo", "bar", "baz", "busy")
+
+    def test_streams(self):
+        script = self.script("""
+            data = sys.stdin.buffer.read()
+            sys.stderr.write("to stderr")
+            sys.stdout.buffer.write(data[::-1])
+            print(len(os.listdir("/proc/self/fd")), end="")
+            """)
+        with open(self.write("in", "abc\0")) as file:
+            result = self.record("-q", script, stdin=file)
+            file.seek(0)
+            with subprocess.Popen([sys.executable, "-X", "perf", script],
+                                  stdin=file, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True) as alone:
+                self.addCleanup(remove_map, alone.pid)
+                expected = alone.communicate()
+        self.assertEqual((result.stdout, result.stderr), expected)
+        self.assertTrue(result.stdout.startswith("\0cba"))
+
+    def test_nothing_is_left_behind(self):
+        pids = self.script("""
+            print(os.getpid(), flush=True)
+            if os.fork() == 0:
+                print(os.getpid(), flush=True)
+                busy()
+                os._exit(0)
+            os.wait()
+            """)
+        for options in [], ["--unwind", "dwarf"]:
+            result = self.record(*options, pids)
+            for pid in result.stdout.split():
+                self.assertEqual(glob.glob(f"/tmp/*{pid}*"), [])
+        left = set(os.listdir(self.directory)) - {"script.py", "__pycache__"}
+        self.assertEqual(left, {self.OUTPUT, "out.perfpy"})
+        work = self.path("work")
+        os.mkdir(work)
+        self.record(pids, env=clean_environment(TMPDIR=work))
+        self.assertEqual(os.listdir(work), [])
+
+    def test_formats(self):
+        for name, start in [("speedscope", b"{"), ("gecko", b"{"),
+                            ("pprof", b"\x1f\x8b"), ("collapsed", b"python"),
+                            ("perf.data", b"PERFILE2")]:
+            with self.subTest(name):
+                output = self.path(f"out-{name}")
+                result = self.perfpy("run", "-o", output, "--format", name,
+                                     "-c", "sum(range(10**6))")
+                with open(output, "rb") as file:
+                    self.assertEqual(file.read(len(start)), start)
+                self.assertIn(output, result.stderr)
+                recording.load(output + recording.SUFFIX)
+
+    def test_raw_data_keep_their_names(self):
+        result = self.perfpy("run", "--format", "perf.data",
+                             self.script(NESTED + "print(os.getpid())"))
+        map_file = f"/tmp/perf-{result.stdout.strip()}.map"
+        self.addCleanup(os.unlink, map_file)
+        report = Perf.find().run("report", "-i", self.path("perf.data"),
+                                 "--stdio")
+        self.assertIn("py::baz:", report.stdout)
+
+    def test_errors_before_the_script(self):
+        script = self.script("print('ran')")
+        os.mkdir(self.path("directory"))
+        for arguments, message in [
+            (["missing.py"], "there is no script missing.py"),
+            (["-o", "no/such/a.pb.gz", script], "no directory no/such"),
+            (["--format", "pprof", "-o", "directory", script], "it is a directory"),
+            (["--perf", "no-perf", script], "no-perf is not installed"),
+            (["--perf", "true", script], "does not work"),
+            (["--python", "/no/python", script], "cannot run /no/python"),
+            (["--python", shutil.which("true"), script], "not a Python"),
+            (["--event", "no-event", script], "perf record failed"),
+            (["--attach", "99999999"], "there is no process 99999999"),
+        ]:
+            with self.subTest(arguments):
+                result = self.perfpy("run", *arguments, status=125)
+                self.assertIn(message, result.stderr)
+                self.assertEqual(result.stdout, "")
+        for arguments, message in [
+            ([], "give either"), (["--attach", "1", script], "give either"),
+            (["--frequency", "0", script], "invalid positive int value"),
+            (["--attach", "x"], "invalid positive int value"),
+            (["--duration", "nan", "--attach", "1"], "positive float"),
+            (["-m", "-c", "x"], "not allowed with"),
+            (["--unknown", script], "unrecognized"),
+        ]:
+            with self.subTest(arguments):
+                result = self.perfpy("run", *arguments, status=2)
+                self.assertIn(message, result.stderr)
+                self.assertEqual(result.stdout, "")
+
+    def test_profile_cannot_be_written(self):
+        script = self.script("busy(); print('ran')")
+        for status, end in (1, ""), (3, "; sys.exit(3)"):
+            script = self.script("print('ran')" + end)
+            result = self.perfpy("run", "--format", "collapsed",
+                                 "-o", "/dev/full", script, status=status)
+            self.assertEqual(result.stdout, "ran\n")
+            self.assertIn("cannot write", result.stderr)
+
+
+class EndTest(RecordingTestCase):
+
+    def test_exit_code(self):
+        for code in 0, 1, 2, 125, 255:
+            result = self.record("-c", f"import sys; sys.exit({code})",
+                                 status=code)
+            self.assertTrue(result.profile.threads)
+
+    def test_uncaught_exception(self):
+        result = self.record("-q", "-c", "1/0", status=1)
+        self.assertIn("ZeroDivisionError", result.stderr)
+
+    def test_crash(self):
+        script = self.script("""
+            import ctypes
+
+            def crash():
+                busy()
+                ctypes.string_at(0)
+
+            crash()
+            """)
+        result = self.record(script, status=-signal.SIGSEGV)
+        self.assertShown(result.profile, "<module>", "crash", "busy")
+
+    def test_killed(self):
+        script = self.script("busy(); os.kill(os.getpid(), int(sys.argv[1]))")
+        for number in signal.SIGKILL, signal.SIGTERM, signal.SIGABRT:
+            result = self.record(script, str(int(number)), status=-number)
+            self.assertShown(result.profile, "busy")
+
+    def test_status_in_a_shell(self):
+        script = self.script("busy(); os.kill(os.getpid(), signal.SIGTERM)")
+        result = self.perfpy("run", "-o", self.OUTPUT, script,
+                             prefix=["sh", "-c", '"$@"; exit $?', "sh"],
+                             status=128 + signal.SIGTERM)
+
+    def test_no_core_of_perfpy(self):
+        # Of the script there may be one, if its user wants it.
+        script = self.script("""
+            import resource
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            os.abort()
+            """)
+
+        def allow_core():
+            hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+            resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+
+        self.record(script, status=-signal.SIGABRT, preexec_fn=allow_core)
+        self.assertEqual(glob.glob(self.path("core*")), [])
+
+    def test_signals_reach_the_script(self):
+        script = self.script("""
+            seen = []
+            for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP,
+                           signal.SIGINT):
+                signal.signal(number, lambda number, frame:
+                              seen.append(number))
+            print("ready", flush=True)
+            while len(seen) < 4:
+                busy(0.01)
+            print(sorted(map(int, seen)))
+            """)
+        with subprocess.Popen(
+                self.command("run", "-q", "-o", self.OUTPUT, script),
+                env=clean_environment(), stdout=subprocess.PIPE, text=True,
+                cwd=self.directory) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP,
+                           signal.SIGINT):
+                process.send_signal(number)
+                time.sleep(0.1)
+            self.assertEqual(process.stdout.readline(), "[1, 2, 10, 15]\n")
+        self.assertEqual(process.returncode, 0)
+
+    def test_child_that_outlives_the_script(self):
+        script = self.script("""
+            pid = os.fork()
+            if pid == 0:
+                os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+                os.dup2(1, 2)
+                time.sleep(600)
+                os._exit(0)
+            print(pid, flush=True)
+            busy()
+            """)
+        start = time.monotonic()
+        result = self.record(script)
+        pid = int(result.stdout)
+        self.addCleanup(os.unlink, f"/tmp/perf-{pid}.map")
+        self.addCleanup(os.kill, pid, signal.SIGKILL)
+        self.assertLess(time.monotonic() - start, 300)
+        self.assertShown(result.profile, "busy")
+        # It is alive, and so keeps its map.
+        self.assertTrue(os.path.exists(f"/tmp/perf-{pid}.map"))
+
+
+class TerminalTest(RecordingTestCase):
+
+    def run_on_terminal(self, *arguments, expect, send):
+        """Run perfpy on a terminal, type something when the script is ready.
+
+        Return all output and the status.
+        """
+        pid, terminal = pty.fork()
+        if pid == 0:
+            try:
+                os.chdir(self.directory)
+                command = self.command("run", "-o", self.OUTPUT, *arguments)
+                os.execve(command[0], command, clean_environment())
+            finally:
+                os._exit(99)
+        output = b""
+        deadline = time.monotonic() + support.LONG_TIMEOUT
+        with open(terminal, "rb+", buffering=0) as file:
+            while True:
+                if time.monotonic() > deadline:
+                    os.kill(pid, signal.SIGKILL)
+                    self.fail(f"no end: {output}")
+                if not select.select([file], [], [], 1)[0]:
+                    continue
+                try:
+                    data = file.read(4096)
+                except OSError:         # how a terminal says that all is over
+                    break
+                if not data:
+                    break
+                output += data
+                if expect and expect in output:
+                    expect = None
+                    file.write(send)
+            status = os.waitpid(pid, 0)[1]
+        return output.decode(), status
+
+    def test_ctrl_c(self):
+        script = self.script("""
+            def forever():
+                busy(1)
+                print("ready")
+                while True:
+                    busy()
+
+            count = 0
+            try:
+                forever()
+            except KeyboardInterrupt:
+                count += 1
+                time.sleep(0.5)         # a second one would come now
+                print(f"interrupted {count} time", "cleaned up")
+                busy()
+                raise
+            """)
+        output, status = self.run_on_terminal(script, expect=b"ready",
+                                              send=b"\x03")
+        self.assertIn("interrupted 1 time cleaned up", output)
+        self.assertIn("KeyboardInterrupt", output)
+        self.assertTrue(os.WIFSIGNALED(status), (status, output))
+        self.assertEqual(os.WTERMSIG(status), signal.SIGINT)
+        self.assertIn("samples", output)
+        profile = recording.load(self.path("out.perfpy"))
+        self.assertShown(profile, "forever", "busy", share=0.1)
+        # Also what came after Ctrl-C.
+        self.assertIn(("<module>", "busy"), stacks(profile))
+
+    def test_script_that_goes_on_after_ctrl_c(self):
+        script = self.script("""
+            try:
+                print("ready")
+                while True:
+                    busy()
+            except KeyboardInterrupt:
+                sys.exit(5)
+            """)
+        _, status = self.run_on_terminal(script, expect=b"ready", send=b"\x03")
+        self.assertEqual(os.waitstatus_to_exitcode(status), 5)
+
+    def test_ctrl_backslash(self):
+        script = self.script("""
+            busy(1)
+            print("ready")
+            while True:
+                busy()
+            """)
+        output, status = self.run_on_terminal(script, expect=b"ready",
+                                              send=b"\x1c")
+        self.assertEqual(os.WTERMSIG(status), signal.SIGQUIT)
+        self.assertShown(recording.load(self.path("out.perfpy")), "busy")
+
+    def test_terminal_is_the_scripts(self):
+        script = self.script("""
+            print(all(map(os.isatty, range(3))), input("name? ").upper())
+            """)
+        output, status = self.run_on_terminal(script, expect=b"name?",
+                                              send=b"abc\n")
+        self.assertIn("True ABC", output)
+        self.assertEqual(status, 0)
+        # The line of progress is there, and gone at the end.
+        self.assertRegex(output, r"\r\x1b\[Kperfpy: reading samples.*\r\x1b\[K")
+
+    def test_no_progress_elsewhere(self):
+        self.assertNotIn("\r", self.record("-c", "pass").stderr)
+
+
+class ProcessesTest(RecordingTestCase):
+
+    def test_fork_and_threads(self):
+        script = self.script("""
+            def in_child():
+                busy()
+
+            def in_thread():
+                busy()
+
+            def in_main():
+                busy()
+
+            print(os.getpid(), flush=True)
+            if (child := os.fork()) == 0:
+                in_child()
+                os._exit(0)
+            print(child, flush=True)
+            thread = threading.Thread(target=in_thread)
+            thread.start()
+            in_main()
+            thread.join()
+            os.waitpid(child, 0)
+            """)
+        result = self.record(script)
+        parent, child = map(int, result.stdout.split())
+        profile = result.profile
+        self.assertEqual({thread.pid for thread in profile.threads},
+                         {parent, child})
+        own = [thread for thread in profile.threads if thread.pid == parent]
+        self.assertEqual(len(own), 2)
+        found = shares(profile)
+        for name in "in_child", "in_thread", "in_main":
+            self.assertAlmostEqual(found[name], 1 / 3, delta=0.15)
+
+    def test_spawned_interpreter(self):
+        self.script(NESTED, "other.py")
+        script = self.script("""
+            import subprocess
+            subprocess.run([sys.executable, "other.py"], check=True)
+            """)
+        result = self.record(script)
+        self.assertShown(result.profile, "foo", "bar", "baz", "busy")
+
+    def test_kinds(self):
+        script = self.script("""
+            import zlib
+
+            def compress():
+                data = os.urandom(1 << 20)
+                end = time.thread_time() + 0.3
+                while time.thread_time() < end:
+                    zlib.compress(data)
+
+            compress()
+            """)
+        profile = self.record(script).profile
+        kinds = {frame.kind for frame in profile.frames}
+        self.assertLessEqual({Kind.PYTHON, Kind.NATIVE, Kind.INTERPRETER},
+                             kinds)
+        native = [frame for frame in profile.frames
+                  if frame.kind is Kind.NATIVE and "libz" in frame.file]
+        self.assertTrue(native)
+
+
+class PlacesTest(RecordingTestCase):
+
+    def test_ordinary_user(self):
+        if os.geteuid() != 0:
+            # Then every test here is this one.
+            self.skipTest("only root can become another user")
+        with open("/proc/sys/kernel/perf_event_paranoid") as file:
+            if int(file.read()) > 2:
+                self.skipTest("perf_event_paranoid keeps out ordinary users")
+        os.chmod(self.directory, 0o777)
+        script = self.script(NESTED)
+
+        def become_nobody():
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+
+        for name in sys.executable, os.__file__:
+            probe = subprocess.run(["cat", name], preexec_fn=become_nobody,
+                                   stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+            if probe.returncode:
+                self.skipTest(f"{name} is not readable for others")
+        result = self.record(script, preexec_fn=become_nobody,
+                             env=clean_environment(HOME="/nonexistent"))
+        self.assertShown(result.profile, "foo", "bar", "baz", "busy")
+        self.assertEqual(os.stat(self.path("out.perfpy")).st_uid, NOBODY)
+        self.assertNotIn(Kind.KERNEL,
+                         {frame.kind for frame in result.profile.frames})
+
+    def test_pid_namespace(self):
+        prefix = ["unshare", "--pid", "--fork", "--mount-proc"]
+        try:
+            probe = subprocess.run([*prefix, "true"], text=True,
+                                   stderr=subprocess.PIPE)
+        except FileNotFoundError:
+            self.skipTest("unshare is not installed")
+        if probe.returncode:
+            self.skipTest(f"no pid namespace: {probe.stderr.strip()}")
+        result = self.record(self.script(NESTED + "print(os.getpid())"),
+                             prefix=prefix)
+        self.assertLess(int(result.stdout), 100)
+        self.assertShown(result.profile, "foo", "bar", "baz", "busy")
+
+
+class UnwindingTest(OfDwarf):
+
+    def test_dwarf(self):
+        # A C function in between takes unwinding through more than Python.
+        script = self.script("""
+            def outer():
+                return sorted(range(3), key=inner)
+
+            def inner(number):
+                busy()
+                return number
+
+            outer()
+            """)
+        for python in filter(None, {sys.executable, NO_FP}):
+            with self.subTest(python):
+                options = ["--unwind", "dwarf"] if python != NO_FP else []
+                result = self.record(*options, "--python", python, script)
+                self.assertIn("unwind information", result.stderr)
+                self.assertEqual(result.profile.meta["unwinding"], "dwarf")
+                self.assertShown(result.profile, "<module>", "outer", "inner",
+                                 "busy")
+                self.assertEqual(glob.glob("/tmp/jitted-perfpy-"
+                                           f"{os.getpid()}-*"), [])
+
+    @unittest.skipUnless(NO_FP, "PERF_TEST_PYTHON_NO_FP is not set")
+    def test_choice(self):
+        script = self.script(NESTED)
+        result = self.record("--python", NO_FP, "--unwind", "fp", script)
+        self.assertIn("built without them: stacks may lack", result.stderr)
+        self.assertEqual(result.profile.meta["unwinding"], "fp")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -17,6 +17,7 @@ import re
 import sys
 import unittest
 
+from test import support
 from test.support.perf_helper import (remove_own_map_at_exit,
                                       requires_trampoline)
 from test.support.perf_walk import LabelNames, Native, symbol
@@ -627,6 +628,8 @@ class RandomTest(unittest.TestCase):
         self.assertEqual(sampled["bad"], 0, message)
         self.assertEqual(sampled["lost_labels"], 0, message)
         self.assertGreater(sampled["walks"], 500, message)
+        if support.verbose:
+            print(f"{sampled['walks']} walks")
         names = LabelNames().of_all(sampled["labels"])
         self.assertFalse([name for name in names
                           if not name.startswith("py::")], message)

@@ -15,6 +15,7 @@ import os
 import random
 import re
 import sys
+import tempfile
 import unittest
 
 from test import support
@@ -61,8 +62,9 @@ class Model:
     wants to, and leave(base) at its end and before it is suspended.
     """
 
-    def __init__(self, rng):
+    def __init__(self, rng, back_end):
         self.rng = rng
+        self.back_end = back_end
         self.stack = []
         self.comparisons = 0
         self.labels = 0                 # compared, without those of the test
@@ -123,9 +125,19 @@ class Model:
     def _named(self, labels):
         names = list(map(self._known.get, labels))
         if None in names:
+            self._list_symbols()
             names = self._names.of_all(labels)
             self._known.update(zip(labels, names))
         return names
+
+    def _list_symbols(self):
+        """Let the map name all labels, if another back end is in use."""
+        if self.back_end != "perf":
+            was_on = sys.is_stack_trampoline_active()
+            sys.activate_stack_trampoline("perf")
+            sys.activate_stack_trampoline(self.back_end)
+            if not was_on:
+                sys.deactivate_stack_trampoline()
 
     def more(self):
         """Should the calling function call another one?"""
@@ -141,7 +153,7 @@ class Model:
 
     def toggle(self):
         if not sys.is_stack_trampoline_active():
-            sys.activate_stack_trampoline("perf")
+            sys.activate_stack_trampoline(self.back_end)
         elif self.rng.random() < 0.3:
             sys.deactivate_stack_trampoline()
 
@@ -551,9 +563,13 @@ def drive(name):
 @requires_trampoline
 class RandomTest(unittest.TestCase):
 
+    back_end = "perf"
+    comparisons = COMPARISONS
+    area_suffix = ""
+
     def setUp(self):
         was_active = sys.is_stack_trampoline_active()
-        sys.activate_stack_trampoline("perf")
+        sys.activate_stack_trampoline(self.back_end)
         if not was_active:
             self.addCleanup(sys.deactivate_stack_trampoline)
         self.addCleanup(sys.setrecursionlimit, sys.getrecursionlimit())
@@ -574,7 +590,7 @@ class RandomTest(unittest.TestCase):
 
     def run_program(self, seed, comparisons):
         """Return the model after at least so many comparisons."""
-        model = Model(random.Random(seed))
+        model = Model(random.Random(seed), self.back_end)
         file = f"<random {seed}>"
         source = "\n".join(Writer(model.rng).program()).replace("FILE", file)
         names = {"Oops": Oops, "model": model, "rng": model.rng,
@@ -596,7 +612,7 @@ class RandomTest(unittest.TestCase):
         except Mismatch:
             pass
         finally:
-            sys.activate_stack_trampoline("perf")
+            sys.activate_stack_trampoline(self.back_end)
         if model.failure is not None:
             self.fail(f"PERF_TEST_SEED={seed} (after {model.comparisons} "
                       f"comparisons): {model.failure}")
@@ -604,7 +620,7 @@ class RandomTest(unittest.TestCase):
 
     def test_every_node(self):
         comparisons, labels, seed = 0, 0, self.seed
-        while comparisons < COMPARISONS:
+        while comparisons < self.comparisons:
             model = self.run_program(seed, COMPARISONS_A_PROGRAM)
             comparisons += model.comparisons
             labels += model.labels
@@ -615,9 +631,10 @@ class RandomTest(unittest.TestCase):
         # One function lies behind the other: an area, and one that goes on
         # where another is full.
         native = Native()
-        area_low, area_high = native.range("_PyPerf_EnterArea")
-        self.assertEqual(native.range("_PyPerf_ContinueArea")[0], area_high)
-        area_high = native.range("_PyPerf_ContinueArea")[1]
+        area_low, end = native.range("_PyPerf_EnterArea" + self.area_suffix)
+        start, area_high = native.range("_PyPerf_ContinueArea"
+                                        + self.area_suffix)
+        self.assertEqual(start, end)
         _testperf.start_sampler(10_000, area_low, area_high)
         try:
             for seed in range(self.seed, self.seed + 4):
@@ -629,12 +646,28 @@ class RandomTest(unittest.TestCase):
         self.assertEqual(sampled["lost_labels"], 0, message)
         self.assertGreater(sampled["walks"], 500, message)
         if support.verbose:
-            print(f"{sampled['walks']} walks")
+            print(f"{self.back_end}: {sampled['walks']} walks")
+        sys.activate_stack_trampoline("perf")           # lists all symbols
         names = LabelNames().of_all(sampled["labels"])
         self.assertFalse([name for name in names
                           if not name.startswith("py::")], message)
         self.assertGreater(len(names), 50)
         self.assertIn(symbol(Model.verify.__code__), names)
+
+
+class JitdumpRandomTest(RandomTest):
+    """Labels that have unwind information."""
+
+    back_end = "perf_jit"
+    comparisons = COMPARISONS // 4
+    area_suffix = "WithUnwindInfo"
+
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        os.environ["JITDUMPDIR"] = directory.name
+        cls.addClassCleanup(os.environ.pop, "JITDUMPDIR")
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ is asked for.
 import argparse
 import importlib
 
+from perfpy import output
 from perfpy.formats import FORMATS
 
 RUN_USAGE = """\
-perfpy run [options] SCRIPT [ARGUMENT ...]
-       perfpy run [options] -m MODULE [ARGUMENT ...]
-       perfpy run [options] -c CODE [ARGUMENT ...]
-       perfpy run [options] --attach PID"""
+%(prog)s [options] SCRIPT [ARGUMENT ...]
+       %(prog)s [options] -m MODULE [ARGUMENT ...]
+       %(prog)s [options] -c CODE [ARGUMENT ...]
+       %(prog)s [options] --attach PID"""
 
 
 def _positive(convert):
@@ -129,7 +130,7 @@ def _add_clean(subcommands):
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(
-        prog="perfpy", description="Show where the time of a Python program "
+        prog=output.program_name(), description="Show where the time of a Python program "
         "goes, by Linux perf.", allow_abbrev=False)
     subcommands = parser.add_subparsers(dest="subcommand", required=True,
                                         metavar="COMMAND")

@@ -9,6 +9,9 @@ from perfpy import recording, table
 from perfpy.profile import Kind
 
 
+LEAST_CHANGE = 0.005     # share of the time that is worth a line
+
+
 def shares(profile):
     """Return each function's shares of the time: name: (self, total)."""
     whole = profile.duration() or 1
@@ -21,13 +24,15 @@ def shares(profile):
 def changes(before, after, kinds=frozenset({Kind.PYTHON})):
     """Return (frame, shares before, shares after), the largest change first.
 
-    A share is of the time of all samples, so that recordings of different
+    Functions whose shares hardly change are left out.  A share is of the time of all samples, so that recordings of different
     length can be compared.
     """
     absent = (0.0, 0.0)
     before, after = shares(before), shares(after)
     rows = [(frame, before.get(frame, absent), after.get(frame, absent))
             for frame in before.keys() | after.keys() if frame.kind in kinds]
+    rows = [(frame, old, new) for frame, old, new in rows
+            if max(abs(new[0] - old[0]), abs(new[1] - old[1])) > LEAST_CHANGE]
     rows.sort(key=lambda row: (-abs(row[2][0] - row[1][0]),
                                -abs(row[2][1] - row[1][1]),
                                row[0].name, row[0].file))
@@ -37,6 +42,9 @@ def changes(before, after, kinds=frozenset({Kind.PYTHON})):
 def write(rows, file, count):
     width = table.width_of(file)
     rows = rows[:count]
+    if not rows:
+        print("no Python function's share changed", file=file)
+        return
     names = [table.printable(frame.name) for frame, _, _ in rows]
     column = min(max(map(len, names + ["function"])), 50)
     print(table.fit(f"{'self':>7} {'before':>7} {'change':>7}   "

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 import perfpy
-from perfpy import collect, recording, unwinding
+from perfpy import collect, output, recording, unwinding
 from perfpy.interpreter import InterpreterError, ask
 from perfpy.perf import Perf, PerfError, last_lines
 from perfpy.profile import Kind
@@ -244,12 +244,12 @@ class Doctor:
             script = os.path.join(work, "doctor.py")
             with open(script, "w") as file:
                 file.write(SCRIPT)
-            output = os.path.join(work, "doctor.collapsed.txt")
+            picture = os.path.join(work, "doctor.collapsed.txt")
             answer = subprocess.run(
                 [sys.executable, "-c", f"import sys; sys.path.insert(0, "
                  f"{os.path.dirname(os.path.dirname(perfpy.__file__))!r}); "
                  "from perfpy.cli import main; sys.exit(main())",
-                 "run", "-o", output, "--perf", self.perf.path,
+                 "run", "-o", picture, "--perf", self.perf.path,
                  "--python", self.interpreter.command, script],
                 text=True, errors="backslashreplace",
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -297,7 +297,7 @@ def main(options):
     doctor = Doctor(options)
     possible = doctor.examine()
     if possible:
-        print("A profile is possible: perfpy run SCRIPT")
+        print(f"A profile is possible: {output.program_name()} run SCRIPT")
         return 0
     print("A profile is not possible.")
     return 1

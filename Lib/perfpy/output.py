@@ -15,6 +15,14 @@ PAGE, NEXT_BEST = "html", "speedscope"
 STANDARD_OUTPUT = "-"
 
 
+def program_name():
+    """Return how the user calls perfpy."""
+    name = os.path.basename(sys.argv[0])
+    if name == "__main__.py":
+        return f"{os.path.basename(sys.executable)} -m perfpy"
+    return name
+
+
 class OutputError(Exception):
     """The file cannot be written.  The text is for the user."""
 

@@ -113,8 +113,9 @@ class Session:
                   "may help", file=file)
         for line in output.how_to_view(self.format, self.path):
             print(f"perfpy: {line}", file=file)
-        print(f"perfpy: For another format: perfpy report --format NAME "
-              f"{shlex.quote(self.recording)}", file=file, flush=True)
+        print(f"perfpy: For another format: {output.program_name()} report "
+              f"--format NAME {shlex.quote(self.recording)}", file=file,
+              flush=True)
 
 
 def command_line(options, interpreter, how):

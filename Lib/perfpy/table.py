@@ -4,7 +4,9 @@ import shutil
 
 from perfpy.profile import NO_STACK, Kind
 
-TREE_SHARE = 0.02      # what the tree leaves out
+# Shares of the time that are not worth a line.
+TABLE_SHARE = 0.01
+TREE_SHARE = 0.02
 
 
 def printable(text):
@@ -44,8 +46,10 @@ def _count(number, noun, plural="s"):
 
 def functions(profile, count, kinds=frozenset({Kind.PYTHON})):
     """Return the frames with most time of their own, with their times."""
+    least = TABLE_SHARE * profile.duration()
     rows = [(own, total, frame) for (own, total), frame
-            in zip(profile.totals(), profile.frames) if frame.kind in kinds]
+            in zip(profile.totals(), profile.frames)
+            if frame.kind in kinds and total > least]
     rows.sort(key=lambda row: (-row[0], -row[1], row[2].name, row[2].file))
     return rows[:count]
 

@@ -34,6 +34,7 @@ PAGES = (
     "design/index.rst",
     "howto/perf_jitdump.rst",
     "howto/perf_profiling.rst",
+    "howto/perfpy.rst",
 )
 NOT_RUN = ".. Not run: "
 
@@ -135,7 +136,7 @@ def why_not(command):
     """Return what is missing to run command here, or None."""
     if re.search(r"\bsamply record\b", command):
         return why_samply_fails()
-    if re.search(r"\bperf (record|report|script)\b", command):
+    if re.search(r"\bperf (record|report|script)\b|\bperfpy", command):
         return why_perf_fails()
     if ("omit-frame-pointer" in command and "--without-frame-pointers"
             in (sysconfig.get_config_var("CONFIG_ARGS") or "")):
@@ -156,6 +157,11 @@ class CommandTests(unittest.TestCase):
             f'#!/bin/sh\necho $$ >>"{self.pids}"\n'
             f'exec "{sys.executable}" "$@"\n')
         os.chmod(python, 0o755)
+        perfpy = self.write_file(
+            "bin/perfpy3.11",
+            "#!/bin/sh\nexec python -c 'import sys; from perfpy.cli import main;"
+            ' sys.argv[0] = "perfpy3.11"; sys.exit(main())\' "$@"\n')
+        os.chmod(perfpy, 0o755)
 
     def write_file(self, name, text):
         path = pathlib.Path(self.directory, name)
@@ -196,10 +202,19 @@ class CommandTests(unittest.TestCase):
             self.skipTest(reason)
         status, output, errors = self.run_command(command)
         self.assertEqual(status, 0, output + errors)
+        if "perfpy" in command:     # shown as on a terminal
+            output += errors
+        # Times differ; functions do not.
         symbols = re.findall(r"py::\S+?:(?=/)", expected)
+        rows = re.findall(r"%  +([\w.<>]+)  +\(?/", expected)
         for symbol in symbols:
             self.assertIn(symbol, output)
-        if expected.strip() and not symbols:
+        for name in rows:
+            self.assertRegex(output, rf"%  +{re.escape(name)}  +\(?/")
+        if re.match("ok  ", expected):      # of perfpy doctor
+            self.assertEqual(expected.splitlines()[-1],
+                             output.splitlines()[-1])
+        elif expected.strip() and not symbols and not rows:
             self.assertTrue(SAME_OUTPUT(expected, output),
                             f"expected:\n{expected}\ngot:\n{output}")
 

@@ -31,6 +31,11 @@ class TableTest(unittest.TestCase):
         self.assertEqual(len(lines), 2)
         self.assertIn(" g ", lines[1])
 
+    def test_little_time_is_left_out(self):
+        profile = profile_of((1000, "py:f"), (4, "py:g"))
+        self.assertNotIn("g", self.text(table.write_functions, profile, 9)
+                         .partition("\n")[2])
+
     def test_no_python(self):
         self.assertEqual(
             self.text(table.write_functions, profile_of((1, "f")), 9),
@@ -158,6 +163,11 @@ b.perfpy: 3 samples, 20.00 s of CPU time, in 1 thread of 1 process
 """)
         result = self.perfpy("diff", "--top", "1", "a.perfpy", "b.perfpy")
         self.assertEqual(result.stdout.count("\n"), 4)
+
+    def test_diff_with_itself(self):
+        self.save("a.perfpy", (1, "py:f"))
+        result = self.perfpy("diff", "a.perfpy", "a.perfpy")
+        self.assertIn("no Python function's share changed\n", result.stdout)
 
     def test_diff_with_nothing(self):
         self.save("a.perfpy")

@@ -20,6 +20,7 @@ html_show_sphinx = False
 nitpick_ignore = [
     ("c:identifier", "PyCodeObject"),
     ("envvar", "PYTHONPERFSUPPORT"),
+    ("py:exc", "KeyboardInterrupt"),
     ("py:exc", "OSError"),
     ("py:exc", "ValueError"),
     ("py:func", "os.fork"),

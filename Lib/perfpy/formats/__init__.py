@@ -39,18 +39,6 @@ FORMATS = {format.name: format for format in (
 )}
 
 
-def choose(name):
-    """Return the Format to write when name is asked for, and what to say.
-
-    HTML needs a viewer, which a build may lack.  Then it is JSON for one that
-    everybody can reach, and the second value says so; else that is None.
-    """
-    from perfpy import html
-    if name == "html" and not html.is_available():
-        return FORMATS["speedscope"], str(html.ViewerMissing())
-    return FORMATS[name], None
-
-
 def function_name(frame):
     """Return how to call a frame where there is one name and no colours."""
     if frame.kind is Kind.PYTHON:

@@ -356,11 +356,14 @@
   function row(frame) {
     const result = element("tr", undefined, frame === state.chosen ? "chosen" : "");
     const name = element("td");
+    const parts = element("div");
     const button = element("button", nameOf(frame));
+    const file = baseName(fileOf(frame));
     button.onclick = () => choose(frame);
     name.title = `${nameOf(frame)}\n${fileOf(frame)}`;
-    name.append(swatch(`var(--${profile.kinds[profile.kindOf[frame]]}-0)`), button,
-                element("span", baseName(fileOf(frame)), "file"));
+    parts.append(swatch(`var(--${profile.kinds[profile.kindOf[frame]]}-0)`), button);
+    if (!nameOf(frame).endsWith(file)) parts.append(element("span", file, "file"));
+    name.append(parts);
     result.append(name, numberCell(view.frameOwn[frame]), numberCell(view.frameTotal[frame]));
     return result;
   }

@@ -34,7 +34,8 @@ for patch in $(series); do
     }
 done
 find "$scratch/b" -name '*.orig' -exec rm {} +
-for file in $(Tools/overlay-files.sh); do
+# patch knows no binary files; the pictures in Doc/ are the only ones.
+for file in $(Tools/overlay-files.sh | grep -v '\.png$'); do
     mkdir -p "$scratch/b/$(dirname "$file")"
     cp "$file" "$scratch/b/$file"
 done

@@ -14,11 +14,13 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import textwrap
+import time
 import unittest
 
 from test import support
@@ -34,6 +36,7 @@ PAGES = (
     "design/index.rst",
     "howto/perf_jitdump.rst",
     "howto/perf_profiling.rst",
+    "howto/perf_servers.rst",
     "howto/perfpy.rst",
 )
 NOT_RUN = ".. Not run: "
@@ -132,10 +135,21 @@ def why_samply_fails():
     return None
 
 
+def why_gunicorn_fails():
+    if not os.path.exists("/usr/lib/python3/dist-packages/gunicorn"):
+        return "Debian's package python3-gunicorn is not installed"
+    if why_perf_fails():
+        return "there is nothing to record a server with"
+    return None
+
+
 def why_not(command):
     """Return what is missing to run command here, or None."""
     if re.search(r"\bsamply record\b", command):
         return why_samply_fails()
+    if (re.search("gunicorn|shop|toggled", command)
+            and (reason := why_gunicorn_fails())):
+        return reason
     if re.search(r"\bperf (record|report|script)\b|\bperfpy", command):
         return why_perf_fails()
     if ("omit-frame-pointer" in command and "--without-frame-pointers"
@@ -151,6 +165,7 @@ class CommandTests(unittest.TestCase):
         self.directory = tempfile.mkdtemp(prefix="test_perf_doc-")
         self.addCleanup(shutil.rmtree, self.directory)
         self.addCleanup(self.remove_maps)
+        self.addCleanup(self.stop_servers)
         self.pids = os.path.join(self.directory, ".pids")
         python = self.write_file(
             "bin/python",
@@ -168,6 +183,17 @@ class CommandTests(unittest.TestCase):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
+
+    def stop_servers(self):
+        """End a server that a failed test has left, and await the others."""
+        for path in glob.glob(f"{self.directory}/*.pid"):
+            with (contextlib.suppress(FileNotFoundError, ProcessLookupError),
+                  open(path) as file):
+                os.kill(int(file.read()), signal.SIGTERM)
+        deadline = time.monotonic() + support.LONG_TIMEOUT
+        while (glob.glob(f"{self.directory}/*.pid")
+               and time.monotonic() < deadline):
+            time.sleep(0.1)
 
     def remove_maps(self):
         """Remove the maps of the commands, and of what they have forked."""

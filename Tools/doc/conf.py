@@ -22,6 +22,8 @@ nitpick_ignore = [
     ("envvar", "PYTHONPERFSUPPORT"),
     ("py:exc", "KeyboardInterrupt"),
     ("py:exc", "OSError"),
+    ("py:exc", "RecursionError"),
+    ("py:exc", "SystemError"),
     ("py:exc", "ValueError"),
     ("py:func", "os.fork"),
     ("py:func", "sys.activate_stack_trampoline"),
@@ -30,4 +32,5 @@ nitpick_ignore = [
     ("py:func", "sys.setrecursionlimit"),
     ("py:func", "threading.stack_size"),
     ("py:mod", "multiprocessing"),
+    ("py:mod", "sys"),
 ]

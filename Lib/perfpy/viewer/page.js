@@ -18,7 +18,6 @@
   const profile = JSON.parse(document.getElementById("profile").textContent);
   const ROOT = -1;                // in place of a frame
   const SMALLEST = 0.001;         // of a chart's width
-  const MOST_DRAWN = 4000;        // frames of a chart that stay quick
   const ROWS = 200;               // of the table, at first
   const ROW_HEIGHT = 20;
   const SHADES = 3;
@@ -209,20 +208,6 @@
   };
   tooltip.hide = () => { tip.hidden = true; };
 
-  // The least share of the width at which not too many frames are drawn.
-  function smallestShare(tree) {
-    const shares = [];
-    const pending = [tree];
-    while (pending.length) {
-      const next = pending.pop();
-      if (next.value < SMALLEST * tree.value) continue;
-      shares.push(next.value / tree.value);
-      pending.push(...next.children);
-    }
-    if (shares.length <= MOST_DRAWN) return SMALLEST;
-    return shares.sort((a, b) => b - a)[MOST_DRAWN];
-  }
-
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
   // A chart in a container: draws a tree, and follows the container's width.
@@ -238,11 +223,10 @@
       this.container.replaceChildren();
       this.tree = tree;
       this.width = 0;
-      this.share = smallestShare(tree);
       this.graph = flamegraph.default()
         .cellHeight(ROW_HEIGHT)
         .inverted(!this.isUpward)
-        .transitionDuration(calm || this.share > SMALLEST ? 0 : 250)
+        .transitionDuration(calm ? 0 : 250)
         .resetHeightOnZoom(true)
         .sort((a, b) => b.data.value - a.data.value)
         .tooltip(tooltip)
@@ -259,7 +243,7 @@
       if (!this.graph || !width || width === this.width) return;
       const isFirst = !this.width;
       this.width = width;
-      this.graph.width(width).minFrameSize(width * this.share);
+      this.graph.width(width).minFrameSize(width * SMALLEST);
       if (isFirst) d3.select(this.container).datum(this.tree).call(this.graph);
       else this.graph.update();
       this.onZoom(null);
@@ -287,7 +271,7 @@
       const missing = count - this.container.querySelectorAll("g").length;
       return missing <= 0 ? ""
         : `${missing.toLocaleString("en")} frames narrower than `
-          + `${percent(this.share)} of the width are left out; zoom in to see them.`;
+          + `${percent(SMALLEST)} of the width are left out; zoom in to see them.`;
     }
   }
 

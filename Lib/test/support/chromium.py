@@ -119,6 +119,7 @@ class Browser:
                                   targetId=target["targetId"])["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Performance.enable", timeDomain="threadTicks")
         width, height = self.size
         self.call("Emulation.setDeviceMetricsOverride", width=width,
                   height=height, deviceScaleFactor=1, mobile=False)
@@ -193,6 +194,12 @@ class Browser:
         self.evaluate("0")
         return [event["params"]["request"]["url"] for event in self.events
                 if event["method"] == "Network.requestWillBeSent"]
+
+    def busy_seconds(self):
+        """Return the CPU time that the page has taken."""
+        metrics = self.call("Performance.getMetrics")["metrics"]
+        return next(metric["value"] for metric in metrics
+                    if metric["name"] == "TaskDuration")
 
     def screenshot(self):
         """Return a PNG of what is in the window."""

@@ -16,6 +16,7 @@ from perfpy.formats import FORMATS, function_name
 from perfpy.profile import NO_STACK, Kind, Profile
 from test import support
 from test.support import chromium, perfpy_samples as samples
+from test.support.perfpy_case import RecordingTestCase
 from test.support.perfpy_viewers import (
     PROFILER_CLI, SPEEDSCOPE, requires_chromium, requires_pprof,
     requires_profiler_cli, requires_speedscope)
@@ -287,6 +288,26 @@ class GeckoTests(Base):
                                 thread["frameTable"]["length"])
                 self.assertLess(max(thread["funcTable"]["name"]),
                                 len(thread["stringArray"]))
+
+
+class RecordedTests(RecordingTestCase):
+    """The profile of a script that was recorded just now."""
+
+    @requires_pprof
+    def test_recorded(self):
+        script = self.script("""
+            def foo():
+                busy(0.5)
+
+            foo()
+            """)
+        self.perfpy("run", "-q", "-o", "out.pb.gz", script)
+        top = subprocess.run(
+            ["go", "tool", "pprof", "-top", "-cum", self.path("out.pb.gz")],
+            capture_output=True, text=True, check=True,
+            env={**os.environ, "HOME": self.directory}).stdout
+        share = re.search(r" ([0-9.]+)%  foo$", top, re.MULTILINE)
+        self.assertGreater(float(share[1]), 50, top)
 
 
 if __name__ == "__main__":

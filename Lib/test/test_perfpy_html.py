@@ -15,6 +15,7 @@ from unittest import mock
 from perfpy import html as page
 from perfpy.profile import Profile
 from test.support import chromium, perfpy_samples as samples
+from test.support.perfpy_case import RecordingTestCase
 from test.support.perfpy_viewers import requires_chromium, requires_viewer
 
 # Seconds of CPU time to show 200,000 samples, or to search in them.
@@ -122,22 +123,24 @@ class MissingViewerTests(unittest.TestCase):
         self.assertEqual(file.getvalue(), b"")
 
 
-@requires_viewer
-@requires_chromium
-class BrowserTests(unittest.TestCase):
+class PageTestCase(unittest.TestCase):
+    """What one can see of a page and do with it."""
 
     @classmethod
     def setUpClass(cls):
-        directory = tempfile.TemporaryDirectory(prefix="test_perfpy_html-")
-        cls.addClassCleanup(directory.cleanup)
-        cls.directory = pathlib.Path(directory.name)
+        super().setUpClass()
         cls.browser = cls.enterClassContext(chromium.Browser())
 
-    def open(self, profile, **options):
-        path = self.directory / "profile.html"
-        path.write_bytes(written(profile))
+    def open_file(self, path, **options):
         self.browser.open(path.as_uri(), **options)
         self.addCleanup(self.check_silence, path.as_uri())
+
+    def open(self, profile, **options):
+        directory = tempfile.TemporaryDirectory(prefix="test_perfpy_html-")
+        self.addCleanup(directory.cleanup)
+        path = pathlib.Path(directory.name, "profile.html")
+        path.write_bytes(written(profile))
+        self.open_file(path, **options)
 
     def check_silence(self, url):
         self.assertEqual(self.browser.complaints(), [])
@@ -183,6 +186,20 @@ class BrowserTests(unittest.TestCase):
         return {name: round(frame[2] / root, 2)
                 for name, frame in frames.items()}
 
+    def names(self):
+        return self.browser.evaluate(
+            "[...document.querySelectorAll('#rows button')]"
+            ".map(button => button.innerText.split(' ')[0])")
+
+    def found(self):
+        return {name for name, (*_, fill) in self.frames().items()
+                if fill == "var(--found)"}
+
+
+@requires_viewer
+@requires_chromium
+class BrowserTests(PageTestCase):
+
     def test_flame_graph(self):
         """Widths are shares of the time, and callees are below callers."""
         self.open(samples.example())
@@ -223,20 +240,16 @@ class BrowserTests(unittest.TestCase):
         self.search("FOO")
         self.browser.wait_for(
             f"{self.element('details')}.innerText.includes('1 function')")
-        found = {name for name, (*_, fill) in self.frames().items()
-                 if fill == "var(--found)"}
-        self.assertEqual(found, {"foo"})
+        self.assertEqual(self.found(), {"foo"})
         self.assertIn("100.0 %", self.text("details"))
         self.search("nowhere")
         self.assertIn("is not in", self.text("details"))
-        self.assertNotIn("var(--found)", str(self.frames()))
+        self.assertEqual(self.found(), set())
 
     def test_search_by_file(self):
         self.open(samples.example())
         self.search("libwork")
-        found = {name for name, (*_, fill) in self.frames().items()
-                 if fill == "var(--found)"}
-        self.assertEqual(found, {"work", "[unknown] libwork.so.1"})
+        self.assertEqual(self.found(), {"work", "[unknown] libwork.so.1"})
         self.assertIn("60.0 %", self.text("details"))
 
     def test_click_zooms_and_reset_undoes(self):
@@ -290,11 +303,6 @@ class BrowserTests(unittest.TestCase):
         self.assertEqual(set(self.frames("callers")), {"Thing.bar", "foo"})
         self.assertEqual(self.widths("callers")["foo"], 1)
         self.assertIn("work", self.frames("callees"))
-
-    def names(self):
-        return self.browser.evaluate(
-            "[...document.querySelectorAll('#rows button')]"
-            ".map(button => button.innerText.split(' ')[0])")
 
     def test_table_sorts_and_filters(self):
         self.open(samples.example())
@@ -382,15 +390,17 @@ class BrowserTests(unittest.TestCase):
         self.open(Profile())
         self.assertIn("no samples", self.text("details"))
 
-    def test_light_and_dark(self):
-        brightness = {}
-        for dark in (False, True):
-            self.open(samples.example(), dark=dark)
-            colour = self.browser.evaluate(
-                "getComputedStyle(document.body).backgroundColor")
-            brightness[dark] = sum(map(int, re.findall(r"\d+", colour)))
-        self.assertGreater(brightness[False], 600)
-        self.assertLess(brightness[True], 150)
+    def brightness(self, dark):
+        self.open(samples.example(), dark=dark)
+        colour = self.browser.evaluate(
+            "getComputedStyle(document.body).backgroundColor")
+        return sum(map(int, re.findall(r"\d+", colour)))
+
+    def test_light(self):
+        self.assertGreater(self.brightness(dark=False), 600)
+
+    def test_dark(self):
+        self.assertLess(self.brightness(dark=True), 150)
 
     def test_large(self):
         """200,000 samples of 20,000 stacks are drawn soon."""
@@ -408,6 +418,44 @@ class BrowserTests(unittest.TestCase):
             ...document.querySelectorAll("#flame g")]
             .map(g => +g.getAttribute("width")))""")
         self.assertGreater(narrow, 1)
+
+
+@requires_viewer
+@requires_chromium
+class RecordedTests(PageTestCase, RecordingTestCase):
+    """The page of a script that was recorded just now."""
+
+    def test_recorded(self):
+        script = self.script("""
+            def baz():
+                busy(0.5)
+
+            def bar():
+                baz()
+
+            def foo():
+                bar()
+
+            foo()
+            """)
+        self.perfpy("run", "-q", "-o", "page.html", script)
+        self.open_file(pathlib.Path(self.directory, "page.html"))
+        frames = self.frames()
+        height = [frames[name][1] for name in ("foo", "bar", "baz", "busy")]
+        self.assertEqual(height, sorted(height))
+        self.assertGreater(self.widths()["baz"], 0.5)
+        evaluator = "_PyEval_EvalFrameDefault_labelled"
+        self.assertNotIn(evaluator, frames)
+        self.browser.click(self.element("internals"))
+        self.assertIn(evaluator, self.frames())
+        self.search("foo")
+        self.assertEqual(self.found(), {"foo"})
+        self.browser.click(self.frame("bar"))
+        self.assertEqual(self.widths()["bar"], 1)
+        self.browser.click(self.element("sandwich-of"))
+        self.assertEqual(self.text("chosen"), "bar")
+        self.assertIn("foo", self.frames("callers"))
+        self.assertIn("baz", self.frames("callees"))
 
 
 if __name__ == "__main__":

@@ -430,9 +430,11 @@ disarm_sampler(void)
 }
 
 PyDoc_STRVAR(start_sampler_doc,
-"start_sampler(hz, area_low, area_high)\n"
+"start_sampler(hz, area_low, area_high, cpu_time=False)\n"
 "\n"
 "Walk the calling thread's stack hz times a second, in a handler of SIGPROF.\n"
+"Of its CPU time if cpu_time, then at most as often as the kernel's clock\n"
+"ticks; else of real time, and whenever it gets a processor again.\n"
 "The addresses are those of the machine code of _PyPerf_EnterArea().");
 
 static PyObject *
@@ -440,7 +442,9 @@ testperf_start_sampler(PyObject *Py_UNUSED(module), PyObject *args)
 {
     long hz;
     unsigned long long low, high;
-    if (!PyArg_ParseTuple(args, "lKK:start_sampler", &hz, &low, &high)) {
+    int cpu_time = 0;
+    if (!PyArg_ParseTuple(args, "lKK|p:start_sampler", &hz, &low, &high,
+                          &cpu_time)) {
         return NULL;
     }
     if (hz < 1 || hz > 1000000) {
@@ -468,7 +472,8 @@ testperf_start_sampler(PyObject *Py_UNUSED(module), PyObject *args)
     struct timespec period = {.tv_sec = interval / 1000000000L,
                               .tv_nsec = interval % 1000000000L};
     struct itimerspec times = {.it_interval = period, .it_value = period};
-    if (timer_create(CLOCK_MONOTONIC, &event, &sampler.timer) != 0) {
+    clockid_t clock = cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+    if (timer_create(clock, &event, &sampler.timer) != 0) {
         return PyErr_SetFromErrno(PyExc_OSError);
     }
     sampler.is_running = true;

@@ -14,6 +14,7 @@ import re
 import sys
 import textwrap
 import unittest
+from test import support
 from test.support import perf_jitdump
 from test.support.perf_jitdump_case import JitdumpTestCase
 from test.test_perf_map import mount_command
@@ -178,6 +179,8 @@ class LimitTest(JitdumpTestCase):
                                         back_end)
             self.assertEqual((result.out, result.err), ("runs True\n", ""))
 
+    @unittest.skipIf(support.check_sanitizer(address=True),
+                     "AddressSanitizer takes terabytes of address space")
     def test_address_space_at_start(self):
         # Less and less, until what is missing is the arena.
         peak = int(self.run_command(

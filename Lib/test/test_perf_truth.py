@@ -5,8 +5,8 @@ thread's CPU time around each.  perf's share of samples in each of them has to
 be the same, within the error that so many samples have: four standard
 deviations of a binomial distribution.  So have those of
 
-- _testperf's sampler, a timer whose signal handler walks the stack within the
-  process, at the same time;
+- _testperf's sampler, a timer of the thread's CPU time whose signal handler
+  walks the stack within the process, at the same time;
 - py-spy, if it is installed, which stops the process from outside and reads the
   interpreter's own frames instead of the stack.
 
@@ -32,6 +32,7 @@ import _testperf
 
 SECONDS = float(os.environ.get("PERF_TEST_TRUTH_SECONDS", 4))
 FREQUENCY = 1999                # not a multiple of the rate of anything else
+SAMPLER_FREQUENCY = 997         # or as often as the kernel's clock ticks
 DEVIATIONS = 4
 
 # Each activity, with the Python functions that may be innermost in it.
@@ -93,7 +94,7 @@ def compute():
         # In random turns of random lengths, so that no rhythm of the program
         # meets one of a timer.
         spend(rng.choices([arithmetic, sorting, generating, recursion],
-                          [1, 2, 4, 6])[0], rng.randrange(100, 1000))
+                          [1, 2, 4, 6])[0], rng.randrange(500, 5000))
 
 if SAMPLER_HZ:
     import _testperf
@@ -101,7 +102,8 @@ if SAMPLER_HZ:
     native, suffix = Native(), "WithUnwindInfo" * (BACK_END == "perf_jit")
     _testperf.start_sampler(SAMPLER_HZ,
                             native.range("_PyPerf_EnterArea" + suffix)[0],
-                            native.range("_PyPerf_ContinueArea" + suffix)[1])
+                            native.range("_PyPerf_ContinueArea" + suffix)[1],
+                            True)
 compute()
 report = {{"spent": spent, "pid": os.getpid()}}
 if SAMPLER_HZ:
@@ -123,6 +125,8 @@ def activity_of(function):
                  if function in names), None)
 
 
+@unittest.skipIf(support.check_sanitizer(address=True, memory=True, ub=True),
+                 "a sanitizer's library takes the time, without frame pointers")
 @support.requires_resource("cpu")
 class TruthTest(RecordTestCase):
 
@@ -203,7 +207,7 @@ class TruthTest(RecordTestCase):
         self.run_tool(
             "perf", "record", "-q", "--no-buildid-cache", "--no-bpf-event",
             "-k", "1", "-F", str(FREQUENCY), "-e", self.event, "-g",
-            "-o", data, "--", *self.program(back_end, FREQUENCY - 1000))
+            "-o", data, "--", *self.program(back_end, SAMPLER_FREQUENCY))
         report = json.loads(pathlib.Path(self.path("report")).read_text())
         self.addCleanup(remove_map, report["pid"])
         return data, report

@@ -22,7 +22,8 @@ import unittest
 import weakref
 
 from test.support import import_helper, os_helper
-from test.support.perf_helper import (remove_own_map_at_exit,
+from test.support.perf_helper import (SMALL_QUARANTINE,
+                                      remove_own_map_at_exit,
                                       requires_trampoline)
 from test.support.perf_walk import (Native, PerfTestCase, StackChecker,
                                     run_script, symbol)
@@ -1677,7 +1678,7 @@ class SymbolTest(PerfTestCase):
             before = tracemalloc.get_traced_memory()[0]
             all_of_them(3000)
             print(tracemalloc.get_traced_memory()[0] - before)
-            """))
+            """), env=SMALL_QUARANTINE)
         resident, lines, traced = map(int, out.split())
         self.assertLess(resident, 1 << 20)
         self.assertEqual(lines, 0)

@@ -8,6 +8,13 @@ import sysconfig
 import unittest
 
 
+# For a program that measures its memory: AddressSanitizer, if that is linked,
+# keeps freed memory for a while.
+SMALL_QUARANTINE = {"ASAN_OPTIONS": ":".join(
+    [os.environ.get("ASAN_OPTIONS", ""), "quarantine_size_mb=1",
+     "thread_local_quarantine_size_kb=64"])}
+
+
 def map_path(pid):
     """Return the path of the perf map of process pid."""
     return f"/tmp/perf-{pid}.map"

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import unittest
 
+from test import support
 from test.support.perf_helper import map_path, parse_map, remove_map
 
 try:
@@ -260,7 +261,7 @@ def run_script(source, *options, env=()):
                               stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as process:
             try:
-                out, err = process.communicate(timeout=120)
+                out, err = process.communicate(timeout=support.LONG_TIMEOUT)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)  # and what it forked
                 raise

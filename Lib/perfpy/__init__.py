@@ -1,4 +1,23 @@
 """From a Python script to a picture of where its time went, by Linux perf.
 
-The command is ``python -m perfpy``; see Doc/howto/perfpy.rst.
+The command is ``python -m perfpy``; see Doc/howto/perfpy.rst.  Only ``run``
+needs an interpreter that names its functions for profilers; everything else
+works under any Python 3.11 or newer.
+
+    cli                 the command line
+    run                 record and show, with
+        interpreter       what the interpreter can do
+        perf              what perf can do, and how to call it
+        unwinding         the choice that follows
+        launch, attach    what is recorded: a command, or a running process
+        collect           from perf's file to a profile
+    report, diff        show recordings again
+    doctor, clean       look after the machine
+
+    profile             the model that all of them use: frames, stacks, samples
+    perfscript          reads what perf prints into it
+    recording           keeps it in a file
+    table               prints it on a terminal
+    output              writes it, in one of
+        formats, html     the formats
 """

@@ -138,7 +138,8 @@ def main(options):
             print("perfpy: nothing is removed; say --yes to remove these",
                   file=sys.stderr)
             return 1
-        if input("Remove them all? [y/N] ").strip().lower() not in ("y", "yes"):
+        answer = input("Remove them all? [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
             return 1
     failed = False
     for leftover in leftovers:

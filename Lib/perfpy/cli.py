@@ -7,6 +7,9 @@ is asked for.
 
 import argparse
 import importlib
+import os
+import signal
+import sys
 
 from perfpy import output
 from perfpy.formats import FORMATS
@@ -28,6 +31,13 @@ def _positive(convert):
     return parse
 
 
+def _one_event(text):
+    # The weights of several would be added up.
+    if "," in text:
+        raise argparse.ArgumentTypeError("one event, please")
+    return text
+
+
 def _add_run(subcommands):
     parser = subcommands.add_parser(
         "run", help="record a script and show where its time goes",
@@ -37,8 +47,9 @@ def _add_run(subcommands):
         usage=RUN_USAGE, allow_abbrev=False)
     parser.add_argument("-o", "--output", metavar="FILE",
                         help="write to FILE (default: profile.html, or what "
-                        "fits the format). The recording is put beside it, as "
-                        "FILE.perfpy")
+                        "fits the format). The recording is put beside it, "
+                        "with the ending .perfpy; if FILE ends so, it is all "
+                        "that is written")
     parser.add_argument("--format", choices=[*FORMATS, "perf.data"],
                         help="default: what the name of FILE ends with, "
                         "or html")
@@ -48,8 +59,9 @@ def _add_run(subcommands):
     parser.add_argument("--unwind", choices=["fp", "dwarf"],
                         help="find callers by frame pointers, or by unwind "
                         "information (default: what fits the interpreter)")
-    parser.add_argument("--event", help="perf's event to sample (default: "
-                        "cycles, or cpu-clock where there is no counter)")
+    parser.add_argument("--event", type=_one_event,
+                        help="perf's event to sample (default: cycles, or "
+                        "cpu-clock where there is no counter)")
     parser.add_argument("--top", type=_positive(int), metavar="N", default=15,
                         help="print N functions (default: %(default)s)")
     parser.add_argument("-q", "--quiet", action="store_true",
@@ -130,8 +142,9 @@ def _add_clean(subcommands):
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(
-        prog=output.program_name(), description="Show where the time of a Python program "
-        "goes, by Linux perf.", allow_abbrev=False)
+        prog=output.program_name(), allow_abbrev=False,
+        description="Show where the time of a Python program goes, by Linux "
+        "perf.")
     subcommands = parser.add_subparsers(dest="subcommand", required=True,
                                         metavar="COMMAND")
     for add in _add_run, _add_report, _add_diff, _add_doctor, _add_clean:
@@ -147,6 +160,16 @@ def parse(arguments=None):
 
 
 def main(arguments=None):
+    # Names come from anywhere, and not every terminal knows all characters.
+    sys.stdout.reconfigure(errors="backslashreplace")
     options = parse(arguments)
     module = importlib.import_module(f"perfpy.{options.subcommand}")
-    return module.main(options)
+    try:
+        status = module.main(options)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:     # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT

@@ -24,8 +24,8 @@ def shares(profile):
 def changes(before, after, kinds=frozenset({Kind.PYTHON})):
     """Return (frame, shares before, shares after), the largest change first.
 
-    Functions whose shares hardly change are left out.  A share is of the time of all samples, so that recordings of different
-    length can be compared.
+    Functions whose shares hardly change are left out.  A share is of the time
+    of all samples, so that recordings of different length can be compared.
     """
     absent = (0.0, 0.0)
     before, after = shares(before), shares(after)
@@ -65,9 +65,6 @@ def main(options):
             profiles.append(recording.load(path).folded())
         except recording.RecordingError as error:
             print(f"perfpy: {error}", file=sys.stderr)
-            return 1
-        except OSError as error:
-            print(f"perfpy: {path}: {error.strerror}", file=sys.stderr)
             return 1
     for path, profile in zip((options.before, options.after), profiles):
         print(f"{path}: {table.summary(profile)}")

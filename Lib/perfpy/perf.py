@@ -40,6 +40,18 @@ def _environment():
             "PAGER": "cat"}
 
 
+def highest_frequency():
+    """Return how many samples a second the kernel allows.
+
+    It lowers this when samples take it too long.
+    """
+    try:
+        with open("/proc/sys/kernel/perf_event_max_sample_rate") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return 100_000
+
+
 def last_lines(text, count=5):
     """Return the end of a program's messages, indented."""
     lines = [line for line in text.splitlines() if line.strip()]

@@ -1,7 +1,7 @@
 """Read what `perf script` prints into a Profile.
 
-Called by collect.py with the output that OPTIONS ask for, line by line, so that
-only the Profile is in memory.  A sample looks like this, its innermost function first:
+Called by collect.py with the output that OPTIONS ask for, line by line, so
+that only the Profile is in memory.  A sample, its innermost function first:
 
     python   2543/2551   118.803814384:    1001001 cpu-clock:
             ffffffff821f23e7 exc_page_fault ([kernel.kallsyms])
@@ -24,7 +24,7 @@ OPTIONS = ["--ns", "--show-task-events", "--show-lost-events", "-F", FIELDS]
 CLOCKS = re.compile(r"(cpu-clock|task-clock)(:\w*)?")
 
 _HEADER = re.compile(
-    r"(.*?)\s*\b(\d+)/(\d+)\s+(?:\[\d+\]\s+)?(\d+)\.(\d+):\s+(\d+)\s+(\S+?):\s*")
+    r"(.*?)\s*\b(\d+)/(\d+)\s+(\d+)\.(\d+):\s+(\d+)\s+(\S+?):\s*")
 _FORK = re.compile(r".* PERF_RECORD_FORK\((\d+):\d+\).*", re.DOTALL)
 _LOST = re.compile(r".* PERF_RECORD_LOST\w* .*?lost (\d+).*", re.DOTALL)
 
@@ -34,7 +34,8 @@ _SYMBOL = re.compile(r"(.*) \(((?:/|\[|inlined\b).*)\)|(.*) \((.*)\)",
                      re.DOTALL)
 _PYTHON_SYMBOL = re.compile(r"py::((?:<[^>]*>|[^:<])*):(.*)", re.DOTALL)
 _INTERPRETER = re.compile(r"(python|libpython)[0-9.]*d?(\.so[0-9.]*)?")
-_EVALUATOR = re.compile(r"_PyEval_EvalFrameDefault|_PyPerf_(Enter|Continue)Area")
+_EVALUATOR = re.compile(
+    r"_PyEval_EvalFrameDefault|_PyPerf_(Enter|Continue)Area")
 
 PROGRESS_EVERY = 10_000     # samples
 LINES_KNOWN = 100_000       # most lines to remember, for speed
@@ -68,7 +69,7 @@ class _Reader:
         self._samples = 0
         self._start = None
         self._frame_of_line = {}    # with its address; some of them
-        self._frame_of = {}         # text after the address: index of the frame
+        self._frame_of = {}         # the same without: index of the frame
 
     def read(self, lines):
         sample, frames = None, []
@@ -121,7 +122,7 @@ class _Reader:
     def _frame(self, line):
         """Return the index of the frame in a line, or None."""
         address, _, rest = line.lstrip().rstrip("\n").partition(" ")
-        key = (rest, address[:4] == "ffff")
+        key = (rest, address.startswith("ffff"))
         index = self._frame_of.get(key)
         if index is None:
             match = _SYMBOL.fullmatch(rest)

@@ -6,8 +6,9 @@ are in files in /tmp that others remove, nor the machine it was made on.
 It is text compressed by gzip, one JSON value a line: first {"perfpy": 1,
 "meta": {...}}; then any number of {"frames": [[name, file, kind], ...]} and
 {"stacks": [[parent, frame], ...]}; then, for each thread, {"thread": [pid,
-tid, process name, name]} followed by any number of {"samples": [times, stacks,
-weights]}, times as nanoseconds since the sample before, weights in nanoseconds.
+tid, process name, name]} followed by any number of {"samples": [times,
+stacks, weights]}, times as nanoseconds since the sample before, weights in
+nanoseconds.
 """
 
 import gzip
@@ -23,7 +24,7 @@ CHUNK = 10_000      # items a line
 
 
 class RecordingError(Exception):
-    """The file is not a recording, or damaged."""
+    """The file is no recording, or unreadable.  The text is for the user."""
 
 
 def _chunks(items):
@@ -66,7 +67,7 @@ def save(profile, path):
 
 
 def load(path):
-    """Return the Profile in a file; raise OSError or RecordingError."""
+    """Return the Profile in a file; raise RecordingError."""
     try:
         with gzip.open(path, "rt", encoding="ascii") as file:
             return _parse(json.loads(line) for line in file)
@@ -74,6 +75,8 @@ def load(path):
             AttributeError, KeyError, IndexError, OverflowError) as error:
         raise RecordingError(
             f"{path}: not a recording of perfpy, or damaged") from error
+    except OSError as error:
+        raise RecordingError(f"{path}: {error.strerror}") from error
 
 
 def _parse(values):

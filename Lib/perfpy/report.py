@@ -23,10 +23,6 @@ def main(options):
     except (recording.RecordingError, output.OutputError) as error:
         print(f"perfpy: {error}", file=sys.stderr)
         return 1
-    except OSError as error:
-        print(f"perfpy: {options.recording}: {error.strerror}",
-              file=sys.stderr)
-        return 1
     for name in "command", "started":
         if name in profile.meta:
             print(f"{name}: {table.printable(profile.meta[name])}")

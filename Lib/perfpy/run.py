@@ -14,7 +14,7 @@ import time
 from perfpy import attach, clean, collect, output, recording, table, unwinding
 from perfpy.interpreter import InterpreterError, ask
 from perfpy.launch import Command, exit_like
-from perfpy.perf import Perf, PerfError
+from perfpy.perf import Perf, PerfError, highest_frequency
 
 RAW = "perf.data"           # the format that is not made from a Profile
 
@@ -35,14 +35,23 @@ class Session:
         self.options = options
         self.perf = Perf.find(options.perf)
         self.progress = output.Progress(options.quiet)
-        self.format = output.choose_format(options.format, options.output)
-        self.path = options.output or (
-            RAW if self.format == RAW else output.default_path(self.format))
-        self.recording = output.recording_path(self.path, self.format)
+        self.choose_files(options)
         for path in self.path, self.recording:
             output.check_writable(path)
         self.has_jitdump = False
         self.meta = {"perf": self.perf.version_text}
+
+    def choose_files(self, options):
+        """Choose the format, and the names of what is written."""
+        if not options.format and (options.output or "").endswith(
+                recording.SUFFIX):
+            self.format = None      # the recording alone
+            self.path = self.recording = options.output
+            return
+        self.format = output.choose_format(options.format, options.output)
+        self.path = options.output or (
+            RAW if self.format == RAW else output.default_path(self.format))
+        self.recording = output.recording_path(self.path, self.format)
 
     def say(self, text):
         if not self.options.quiet:
@@ -53,8 +62,8 @@ class Session:
         """Choose how to record, once the work directory is there."""
         self.how = unwinding.choose(self.options.unwind, has_frame_pointers,
                                     self.perf)
-        self.frequency = (self.options.frequency
-                          or unwinding.FREQUENCY[self.how.method])
+        self.frequency = min(highest_frequency(), self.options.frequency
+                             or unwinding.FREQUENCY[self.how.method])
         self.event = self.options.event or self.perf.find_event(self.work)
         self.data = os.path.join(self.work, RAW)
         self.say(f"recording {self.frequency} samples a second; "
@@ -78,7 +87,9 @@ class Session:
         try:
             recorder.stop()
         except PerfError as error:
-            self.say(error)     # and show what there is
+            self.progress.clear()
+            print(f"perfpy: {error}", file=sys.stderr)
+            # What there is can be shown.
         data = self.data
         if self.has_jitdump:
             self.progress("merging the names of functions")
@@ -94,7 +105,8 @@ class Session:
         if self.format == RAW:
             shutil.move(data, self.path)
         else:
-            output.write(profile, self.format, self.path)
+            if self.format:
+                output.write(profile, self.format, self.path)
             clean.remove_files_of(processes)
         self.progress.clear()
         self.show(profile)
@@ -111,11 +123,12 @@ class Session:
         if lost > MANY_LOST * (samples + lost):
             print(f"perfpy: {lost:,} samples are lost; a lower --frequency "
                   "may help", file=file)
-        for line in output.how_to_view(self.format, self.path):
-            print(f"perfpy: {line}", file=file)
-        print(f"perfpy: For another format: {output.program_name()} report "
-              f"--format NAME {shlex.quote(self.recording)}", file=file,
-              flush=True)
+        if self.format:
+            for line in output.how_to_view(self.format, self.path):
+                print(f"perfpy: {line}", file=file)
+        print(f"perfpy: For {'another' if self.format else 'a'} format: "
+              f"{output.program_name()} report --format NAME "
+              f"{shlex.quote(self.recording)}", file=file, flush=True)
 
 
 def command_line(options, interpreter, how):
@@ -138,6 +151,7 @@ def run_command(session, options):
     """Record a command; return its status and whether all went well."""
     interpreter = ask(options.python)
     if not (options.module or options.code
+            or options.command[0] == "-"    # standard input
             or os.path.exists(options.command[0])):
         raise output.OutputError(f"there is no script {options.command[0]}")
     session.meta["python"] = interpreter.version

@@ -1,4 +1,4 @@
-"""What a terminal shows of a profile: a table of functions, a tree of calls."""
+"""What a terminal shows: a table of functions, and a tree of calls."""
 
 import shutil
 
@@ -65,10 +65,10 @@ def write_functions(profile, file, count):
     names = [printable(frame.name) for _, _, frame in rows]
     column = min(max(map(len, names + ["function"])), 50)
     print(fit(f"{'self':>8} {'total':>8}  {'function':{column}}  file",
-               width), file=file)
+              width), file=file)
     for (own, total, frame), name in zip(rows, names):
         print(fit(f"{percent(own, whole)} {percent(total, whole)}  "
-                   f"{name:{column}}  {printable(frame.file)}", width),
+                  f"{name:{column}}  {printable(frame.file)}", width),
               file=file)
 
 
@@ -91,7 +91,7 @@ def write_tree(profile, file, share=TREE_SHARE):
             continue
         frame = profile.frames[profile.stacks[stack][1]]
         print(fit(f"{percent(seconds[stack], whole)}  {'  ' * depth}"
-                   f"{printable(frame.name)}  ({printable(frame.file)})",
-                   width), file=file)
+                  f"{printable(frame.name)}  ({printable(frame.file)})",
+                  width), file=file)
         pending.extend((child, depth + 1) for child in sorted(
             children.get(stack, ()), key=seconds.__getitem__))

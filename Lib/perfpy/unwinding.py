@@ -1,8 +1,9 @@
 """How perf finds the callers of a function: the choice, and its options.
 
 By frame pointers, wherever the interpreter has them: any perf can, and
-recordings are small.  Else by unwind information (DWARF), for which perf copies
-a piece of the stack with each sample, and merges a jitdump into the recording.
+recordings are small.  Else by unwind information (DWARF), for which perf
+copies a piece of the stack with each sample, and merges a jitdump into the
+recording.
 
 Called by run.py and doctor.py.
 """

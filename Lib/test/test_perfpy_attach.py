@@ -2,7 +2,6 @@
 
 import glob
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -13,8 +12,6 @@ from test import support
 from test.support.perf_helper import remove_map
 from test.support.perfpy_case import (NOBODY, OfDwarf, RecordingTestCase,
                                       clean_environment)
-
-from perfpy import recording
 
 SERVER = """
 def serve():
@@ -106,7 +103,6 @@ class AttachTest(AttachTestCase, RecordingTestCase):
 
     def test_other_user(self):
         if os.geteuid() != 0:
-            pid, user = 1, "root"
             if os.stat("/proc/1").st_uid == os.geteuid():
                 self.skipTest("there is no process of another user")
             result = self.perfpy("run", "--attach", "1", status=125)

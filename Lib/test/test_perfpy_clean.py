@@ -107,7 +107,8 @@ class CleanTest(PerfpyTestCase):
         self.clean("--yes")
         self.assertTrue(os.path.exists(path))
 
-    @unittest.skipUnless(os.geteuid() == 0, "only root can plant others' files")
+    @unittest.skipUnless(os.geteuid() == 0,
+                         "only root can plant others' files")
     def test_other_user(self):
         path = self.plant(f"perf-{self.pid}.map")
         os.chown(path, NOBODY, NOBODY)

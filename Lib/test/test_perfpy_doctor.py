@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import unittest
-from test.support.perfpy_case import (NO_FP, OfDwarf, PerfpyTestCase,
+from test.support.perfpy_case import (NO_FP, PerfpyTestCase,
                                       RecordingTestCase, clean_environment)
 
 from perfpy.perf import Perf

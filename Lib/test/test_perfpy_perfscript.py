@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -66,7 +65,8 @@ class ReaderTest(unittest.TestCase):
     def test_samples(self):
         profile, processes = read(SAMPLES)
         worker, main = profile.threads
-        self.assertEqual((worker.pid, worker.tid, worker.name), (25, 26, "worker"))
+        self.assertEqual((worker.pid, worker.tid, worker.name),
+                         (25, 26, "worker"))
         self.assertEqual((main.pid, main.tid, main.name), (25, 25, "python"))
         self.assertEqual(worker.process_name, "python")
         stack = ["__libc_start_call_main", "<module>", "halve", "long_div"]
@@ -186,11 +186,13 @@ def lines():
     choose = random.Random(1).randrange
     for number in range(count):
         pid = 1 + number % 4
-        yield f"python 9/{pid} {number // 999}.{number % 999:09}: 1001001 cpu-clock:\\n"
+        time = f"{number // 999}.{number % 999:09}"
+        yield f"python 9/{pid} {time}: 1001001 cpu-clock:\\n"
         path = choose(20_000)
         for depth in range(15, -1, -1):
             name = path * 7919 // 2 ** (15 - depth) % 3000
-            yield f"\\t  7f{name:06x} py::function_{name}:/srv/a.py (/tmp/perf-9.map)\\n"
+            symbol = f"py::function_{name}:/srv/a.py"
+            yield f"\\t  7f{name:06x} {symbol} (/tmp/perf-9.map)\\n"
         yield "\\n"
 
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -288,7 +290,7 @@ class RecordingTest(unittest.TestCase):
                 self.assertDamaged(gzip.compress(b"".join(lines) + text))
 
     def test_missing(self):
-        with self.assertRaises(FileNotFoundError):
+        with self.assertRaisesRegex(recording.RecordingError, "No such file"):
             recording.load(self.path)
 
 

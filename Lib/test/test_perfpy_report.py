@@ -3,11 +3,14 @@
 import io
 import os
 import re
+import shutil
+import subprocess
 import unittest
-from test.support.perfpy_case import PerfpyTestCase
+from test.support.perfpy_case import PerfpyTestCase, clean_environment
 from test.test_perfpy_profile import profile_of
 
-from perfpy import diff, recording, table
+import perfpy
+from perfpy import recording, table
 from perfpy.formats import FORMATS
 from perfpy.profile import NO_STACK, Frame, Kind, Profile
 
@@ -129,6 +132,48 @@ started: 2026-11-18T12:00:00+00:00
                              "a.perfpy")
         self.assertRegex(result.stdout, r"f \(/srv/app.py\) 1000000\n")
         self.assertEqual(result.stderr, "")
+
+    def test_reader_that_leaves(self):
+        self.save("a.perfpy", *[(1, f"py:f{number}")
+                                for number in range(2000)])
+        command = self.command("report", "--format", "collapsed", "-o", "-",
+                               "a.perfpy")
+        for arguments in command, self.command("report", "--tree", "a.perfpy"):
+            with subprocess.Popen(arguments, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True,
+                                  cwd=self.directory) as process:
+                process.stdout.close()
+                self.assertEqual(process.stderr.read(), "")
+
+    def test_plain_terminal(self):
+        profile = Profile()
+        profile.thread(1, 1).add_sample(0, profile.add_stack(
+            NO_STACK, profile.add_frame(
+                Frame("caf\xe9\ud800", "/srv/a.py", Kind.PYTHON))), 1)
+        recording.save(profile, self.path("a.perfpy"))
+        result = self.perfpy("report", "a.perfpy",
+                             env=clean_environment(PYTHONIOENCODING="ascii"))
+        self.assertIn(r"caf\xe9\ud800", result.stdout)
+
+    def test_stock_python(self):
+        # The package works where our patches are not, but for run.
+        stock = "/usr/bin/python3"
+        if not os.path.exists(stock):
+            self.skipTest(f"there is no {stock}")
+        if subprocess.run([stock, "-c", "import sys; "
+                           "sys.exit(sys.version_info < (3, 11))"]).returncode:
+            self.skipTest(f"{stock} is older than 3.11")
+        package = os.path.dirname(perfpy.__file__)
+        shutil.copytree(package, self.path("perfpy"))
+        self.save("a.perfpy", (1, "py:f"))
+        env = clean_environment(PYTHONDONTWRITEBYTECODE="1")
+        for arguments in (["report", "a.perfpy"],
+                          ["report", "-o", "a.pb.gz", "a.perfpy"],
+                          ["diff", "a.perfpy", "a.perfpy"],
+                          ["clean", "--dry-run"]):
+            subprocess.run([stock, "-m", "perfpy", *arguments], env=env,
+                           cwd=self.directory, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, check=True)
 
     def test_errors(self):
         self.write("bad.perfpy", "x")

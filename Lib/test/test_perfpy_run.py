@@ -69,6 +69,11 @@ class CommandLineTest(RecordingTestCase):
         result = self.record("-c", "import sys; print(sys.argv)", *arguments)
         self.assertEqual(result.stdout, f"{['-c', *arguments]}\n")
 
+    def test_script_from_standard_input(self):
+        with open(self.script(NESTED)) as file:
+            result = self.record("-", "x", stdin=file)
+        self.assertShown(result.profile, "foo", "bar", "baz", "busy")
+
     def test_module(self):
         self.script(NESTED + "print(__name__, sys.argv[1:])", "nested.py")
         result = self.record("-m", "nested", "-m", "-o")
@@ -126,6 +131,13 @@ class CommandLineTest(RecordingTestCase):
                 self.assertIn(output, result.stderr)
                 recording.load(output + recording.SUFFIX)
 
+    def test_recording_alone(self):
+        result = self.perfpy("run", "-o", "a.perfpy", self.script(NESTED))
+        self.assertShown(recording.load(self.path("a.perfpy")), "foo", "baz")
+        self.assertEqual(sorted(os.listdir(self.directory)),
+                         ["a.perfpy", "script.py"])
+        self.assertIn("For a format", result.stderr)
+
     def test_raw_data_keep_their_names(self):
         result = self.perfpy("run", "--format", "perf.data",
                              self.script(NESTED + "print(os.getpid())"))
@@ -141,7 +153,8 @@ class CommandLineTest(RecordingTestCase):
         for arguments, message in [
             (["missing.py"], "there is no script missing.py"),
             (["-o", "no/such/a.pb.gz", script], "no directory no/such"),
-            (["--format", "pprof", "-o", "directory", script], "it is a directory"),
+            (["--format", "pprof", "-o", "directory", script],
+             "it is a directory"),
             (["--perf", "no-perf", script], "no-perf is not installed"),
             (["--perf", "true", script], "does not work"),
             (["--python", "/no/python", script], "cannot run /no/python"),
@@ -154,12 +167,14 @@ class CommandLineTest(RecordingTestCase):
                 self.assertIn(message, result.stderr)
                 self.assertEqual(result.stdout, "")
         for arguments, message in [
-            ([], "give either"), (["--attach", "1", script], "give either"),
+            ([], "give either"),
+            (["--attach", "1", script], "give either"),
             (["--frequency", "0", script], "invalid positive int value"),
             (["--attach", "x"], "invalid positive int value"),
             (["--duration", "nan", "--attach", "1"], "positive float"),
             (["-m", "-c", "x"], "not allowed with"),
             (["--unknown", script], "unrecognized"),
+            (["--event", "cycles,instructions", script], "one event"),
         ]:
             with self.subTest(arguments):
                 result = self.perfpy("run", *arguments, status=2)
@@ -209,9 +224,9 @@ class EndTest(RecordingTestCase):
 
     def test_status_in_a_shell(self):
         script = self.script("busy(); os.kill(os.getpid(), signal.SIGTERM)")
-        result = self.perfpy("run", "-o", self.OUTPUT, script,
-                             prefix=["sh", "-c", '"$@"; exit $?', "sh"],
-                             status=128 + signal.SIGTERM)
+        self.perfpy("run", "-o", self.OUTPUT, script,
+                    prefix=["sh", "-c", '"$@"; exit $?', "sh"],
+                    status=128 + signal.SIGTERM)
 
     def test_no_core_of_perfpy(self):
         # Of the script there may be one, if its user wants it.
@@ -374,7 +389,8 @@ class TerminalTest(RecordingTestCase):
         self.assertIn("True ABC", output)
         self.assertEqual(status, 0)
         # The line of progress is there, and gone at the end.
-        self.assertRegex(output, r"\r\x1b\[Kperfpy: reading samples.*\r\x1b\[K")
+        self.assertRegex(output,
+                         r"\r\x1b\[Kperfpy: reading samples.*\r\x1b\[K")
 
     def test_no_progress_elsewhere(self):
         self.assertNotIn("\r", self.record("-c", "pass").stderr)
@@ -474,6 +490,20 @@ class PlacesTest(RecordingTestCase):
         self.assertEqual(os.stat(self.path("out.perfpy")).st_uid, NOBODY)
         self.assertNotIn(Kind.KERNEL,
                          {frame.kind for frame in result.profile.frames})
+
+    def test_disk_is_full(self):
+        prefix = ["unshare", "--mount", "sh", "-c",
+                  'mount -t tmpfs -o size=300k tmpfs /mnt && TMPDIR=/mnt "$@"',
+                  "sh"]
+        if not shutil.which("unshare") or subprocess.run(
+                [*prefix, "true"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("this user may not mount a small file system")
+        script = self.script("busy(2); print('done')")
+        result = self.perfpy("run", "-o", self.OUTPUT, "-F", "5000", script,
+                             prefix=prefix, status=1)
+        # It is told, and the script does not notice.
+        self.assertEqual(result.stdout, "done\n")
+        self.assertIn("perf record failed", result.stderr)
 
     def test_pid_namespace(self):
         prefix = ["unshare", "--pid", "--fork", "--mount-proc"]

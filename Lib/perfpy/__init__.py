@@ -11,6 +11,7 @@ works under any Python 3.11 or newer.
         unwinding         the choice that follows
         launch, attach    what is recorded: a command, or a running process
         collect           from perf's file to a profile
+        advice            how the next recording could be better
     report, diff        show recordings again
     doctor, clean       look after the machine
 

@@ -186,7 +186,7 @@ class Profile:
         result = Profile()
         result.meta.update(self.meta)
         place = {NO_STACK: NO_STACK}        # index here: index in the result
-        in_python = self._in_python()
+        in_python = self.in_python()
         needed = self._needed_by_folded(in_python)
         for stack, (parent, frame) in enumerate(self.stacks):
             if not needed[stack]:
@@ -209,7 +209,7 @@ class Profile:
             copy.stacks.extend(map(place.__getitem__, thread.stacks))
         return result
 
-    def _in_python(self):
+    def in_python(self):
         """Return for each stack whether a Python function is in it."""
         answers = bytearray(len(self.stacks))
         is_python = [frame.kind is Kind.PYTHON for frame in self.frames]

@@ -12,6 +12,7 @@ import sys
 import time
 
 from perfpy import attach, clean, collect, output, recording, table, unwinding
+from perfpy.advice import advice
 from perfpy.interpreter import InterpreterError, ask
 from perfpy.launch import Command, exit_like
 from perfpy.perf import Perf, PerfError, highest_frequency
@@ -21,8 +22,6 @@ RAW = "perf.data"           # the format that is not made from a Profile
 # What ends perfpy before the script begins, as env and timeout have it.
 CANNOT_RECORD = 125
 CANNOT_SHOW = 1
-
-MANY_LOST = 0.01            # share of samples
 
 ERRORS = (PerfError, InterpreterError, attach.AttachError, output.OutputError,
           OSError)
@@ -118,11 +117,8 @@ class Session:
         print(f"\nperfpy: {table.summary(profile)}", file=file)
         if profile.threads:
             table.write_functions(profile.folded(), file, self.options.top)
-        samples = sum(len(thread.times) for thread in profile.threads)
-        lost = int(profile.meta["lost samples"])
-        if lost > MANY_LOST * (samples + lost):
-            print(f"perfpy: {lost:,} samples are lost; a lower --frequency "
-                  "may help", file=file)
+        for line in advice(profile, self.perf):
+            print(f"perfpy: {line}", file=file)
         if self.format:
             for line in output.how_to_view(self.format, self.path):
                 print(f"perfpy: {line}", file=file)

@@ -22,7 +22,7 @@ from test.support.perfpy_case import (NO_FP, NOBODY, OfDwarf,
                                       RecordingTestCase, clean_environment,
                                       shares, stacks)
 
-from perfpy import recording
+from perfpy import advice, recording
 from perfpy.perf import Perf
 from perfpy.profile import Kind
 
@@ -452,13 +452,21 @@ class ProcessesTest(RecordingTestCase):
 
             compress()
             """)
-        profile = self.record(script).profile
+        result = self.record(script)
+        profile = result.profile
         kinds = {frame.kind for frame in profile.frames}
         self.assertLessEqual({Kind.PYTHON, Kind.NATIVE, Kind.INTERPRETER},
                              kinds)
         native = [frame for frame in profile.frames
                   if frame.kind is Kind.NATIVE and "libz" in frame.file]
         self.assertTrue(native)
+        share, library = advice.orphans(profile)
+        if share > 0.1:
+            # This libz was built without frame pointers.
+            self.assertIn("libz", library)
+            self.assertIn("--unwind dwarf finds them", result.stderr)
+        else:
+            self.assertShown(profile, "compress", share=0.8)
 
 
 class PlacesTest(RecordingTestCase):
@@ -544,6 +552,22 @@ class UnwindingTest(OfDwarf):
                                  "busy")
                 self.assertEqual(glob.glob("/tmp/jitted-perfpy-"
                                            f"{os.getpid()}-*"), [])
+
+    def test_library_without_frame_pointers(self):
+        script = self.script("""
+            import zlib
+
+            def compress():
+                data = os.urandom(1 << 20)
+                end = time.thread_time() + 0.5
+                while time.thread_time() < end:
+                    zlib.compress(data)
+
+            compress()
+            """)
+        result = self.record("--unwind", "dwarf", script)
+        self.assertShown(result.profile, "<module>", "compress")
+        self.assertLess(advice.orphans(result.profile)[0], 0.1)
 
     @unittest.skipUnless(NO_FP, "PERF_TEST_PYTHON_NO_FP is not set")
     def test_choice(self):

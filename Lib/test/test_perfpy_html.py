@@ -4,7 +4,9 @@ import base64
 import hashlib
 import html.parser
 import io
+import itertools
 import json
+import math
 import pathlib
 import re
 import tempfile
@@ -13,7 +15,7 @@ import unittest
 from unittest import mock
 
 from perfpy import html as page
-from perfpy.profile import Profile
+from perfpy.profile import Kind, Profile
 from test.support import chromium, perfpy_samples as samples
 from test.support.perfpy_case import RecordingTestCase
 from test.support.perfpy_viewers import requires_chromium, requires_viewer
@@ -105,6 +107,86 @@ class FileTests(unittest.TestCase):
             self.assertEqual([sum(thread["microseconds"])
                               for thread in data[view]["threads"]],
                              [1_000_000, 500_000])
+
+
+# What people see who lack one kind of cones: linear RGB to linear RGB.
+# Machado, Oliveira and Fernandes, 2009, at full severity.
+VISION = {
+    "all": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "no red": [[0.152286, 1.052583, -0.204868],
+               [0.114503, 0.786281, 0.099216],
+               [-0.003882, -0.048116, 1.051998]],
+    "no green": [[0.367322, 0.860646, -0.227968],
+                 [0.280085, 0.672501, 0.047413],
+                 [-0.011820, 0.042940, 0.968881]],
+    "no blue": [[1.255528, -0.076749, -0.178779],
+                [-0.078411, 0.930809, 0.147602],
+                [0.004733, 0.691367, 0.303900]],
+}
+
+
+def linear(colour):
+    """Return linear red, green and blue of "#rrggbb"."""
+    parts = [int(colour[place:place + 2], 16) / 255 for place in (1, 3, 5)]
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055)**2.4
+            for part in parts]
+
+
+def times(matrix, vector):
+    return [sum(factor * value for factor, value in zip(row, vector))
+            for row in matrix]
+
+
+def contrast(*colours):
+    """Return the contrast of two colours as WCAG defines it."""
+    dark, light = sorted(times([[0.2126, 0.7152, 0.0722]], linear(colour))[0]
+                         for colour in colours)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def difference(a, b, vision):
+    """Return how different two colours look: the distance in CIELAB."""
+    labs = []
+    for colour in a, b:
+        x, y, z = times([[0.4339, 0.3762, 0.1899], [0.2126, 0.7152, 0.0722],
+                         [0.0177, 0.1095, 0.8728]],
+                        times(VISION[vision], linear(colour)))
+        x, y, z = (max(part, 0.009)**(1 / 3) for part in (x, y, z))
+        labs.append((116 * y - 16, 500 * (x - y), 200 * (y - z)))
+    return math.dist(*labs)
+
+
+class ColourTests(unittest.TestCase):
+
+    def palettes(self):
+        css = (page.VIEWER / "page.css").read_text(encoding="utf-8")
+        light, _, rest = css.partition("@media (prefers-color-scheme: dark)")
+        dark, _, _ = rest.partition("@media")
+        return [dict(re.findall(r"--([\w-]+): (#\w{6});", text))
+                for text in (light, dark)]
+
+    def shades(self, palette):
+        return {kind: [palette[f"{kind.value}-{number}"]
+                       for number in range(3)] for kind in Kind}
+
+    def test_text_can_be_read(self):
+        for palette in self.palettes():
+            for shades in self.shades(palette).values():
+                for shade in shades:
+                    self.assertGreater(
+                        contrast(palette["frame-text"], shade), 4.5, shade)
+            for text in "text", "quiet", "accent":
+                self.assertGreater(contrast(palette[text], palette["page"]),
+                                   4.5, text)
+
+    def test_kinds_can_be_told_apart(self):
+        for palette in self.palettes():
+            for a, b in itertools.combinations(
+                    self.shades(palette).values(), 2):
+                for pair in itertools.product(a, b):
+                    for vision in VISION:
+                        self.assertGreater(difference(*pair, vision), 15,
+                                           (vision, *pair))
 
 
 class MissingViewerTests(unittest.TestCase):

@@ -380,9 +380,9 @@
     byId("sandwich").hidden = !exists;
     if (!exists) return;
     byId("chosen").textContent = nameOf(frame);
+    byId("chosen-file").textContent = fileOf(frame);
     byId("chosen-details").textContent =
-      `${fileOf(frame)} · total ${amount(view.frameTotal[frame])}`
-      + ` · self ${amount(view.frameOwn[frame])}`;
+      `total ${amount(view.frameTotal[frame])} · self ${amount(view.frameOwn[frame])}`;
     callers.draw(callersTree(frame));
     callees.draw(calleesTree(frame));
   }

@@ -1,14 +1,15 @@
 """perfpy clean: which files go, and which stay.
 
-Real files in the real /tmp, of processes that are really gone.
+Real files, of processes that are really gone; most of them in the test's own
+directory, as there may be leftovers of others in /tmp.
 """
 
-import glob
 import os
 import pty
 import subprocess
 import sys
 import unittest
+from test.support.perf_helper import remove_map
 from test.support.perfpy_case import (NOBODY, PerfpyTestCase,
                                       clean_environment)
 
@@ -25,14 +26,7 @@ class CleanTest(PerfpyTestCase):
     def setUp(self):
         super().setUp()
         self.pid = dead_pid()
-        self.addCleanup(self.remove)
-        # There may be leftovers of others, which must stay as they are.
         self.env = clean_environment(TMPDIR=self.directory)
-
-    def remove(self):
-        for path in glob.glob(f"/tmp/*{self.pid}*"):
-            if os.path.lexists(path) and not os.path.isdir(path):
-                os.unlink(path)
 
     def plant(self, name, text="x"):
         path = os.path.join(self.directory, name)
@@ -143,6 +137,7 @@ class CleanTest(PerfpyTestCase):
 
     def test_real_directory(self):
         path = f"/tmp/perf-{self.pid}.map"
+        self.addCleanup(remove_map, self.pid)
         # A process that is gone may have left one.
         with open(path, "w") as file:
             file.write("x")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import typing
@@ -34,7 +35,10 @@ class Interpreter(typing.NamedTuple):
 
 def ask(command=None):
     """Return the Interpreter behind a command, or the one that runs this."""
-    command = command or sys.executable
+    name = command or sys.executable
+    command = shutil.which(name)
+    if not command:
+        raise InterpreterError(f"cannot run {name}: there is no such program")
     try:
         answer = subprocess.run([command, "-I", "-c", _QUESTION], text=True,
                                 stdin=subprocess.DEVNULL,

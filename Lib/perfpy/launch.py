@@ -38,9 +38,8 @@ class Command:
                 os.close(self._gate)
                 if not os.read(gate, 1):
                     os._exit(CANNOT_EXECUTE)
+                _forget_handlers()
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-                for name in "SIGPIPE", "SIGXFSZ":   # which Python ignores
-                    signal.signal(getattr(signal, name), signal.SIG_DFL)
                 os.execve(arguments[0], arguments, environment)
             finally:
                 os._exit(CANNOT_EXECUTE)
@@ -71,6 +70,15 @@ class Command:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         return status
+
+
+def _forget_handlers():
+    """Undo what Python does to signals when it starts."""
+    for number in signal.SIGPIPE, signal.SIGXFSZ:
+        signal.signal(number, signal.SIG_DFL)
+    # Whoever starts a job in the background may let it ignore Ctrl-C.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def exit_like(status):

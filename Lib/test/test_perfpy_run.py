@@ -74,6 +74,14 @@ class CommandLineTest(RecordingTestCase):
             result = self.record("-", "x", stdin=file)
         self.assertShown(result.profile, "foo", "bar", "baz", "busy")
 
+    def test_python_on_the_path(self):
+        os.symlink(sys.executable, self.path("another-python"))
+        env = clean_environment(
+            PATH=self.directory + os.pathsep + os.environ["PATH"])
+        result = self.record("--python", "another-python", "-c",
+                             "import sys; print(sys.executable)", env=env)
+        self.assertEqual(result.stdout.strip(), self.path("another-python"))
+
     def test_module(self):
         self.script(NESTED + "print(__name__, sys.argv[1:])", "nested.py")
         result = self.record("-m", "nested", "-m", "-o")

@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import tempfile
+import time
 import unittest
 
 from perfpy.formats import FORMATS, function_name
@@ -225,19 +226,38 @@ class GeckoTests(Base):
 
     @contextlib.contextmanager
     def profiler(self, path):
-        """Load a file into the Firefox Profiler; yield a way to ask it."""
-        sessions = str(self.directory / "sessions")
-        settings = {"PROFILER_CLI_SESSION_DIR": sessions,
-                    "HOME": str(self.directory)}
+        """Load a file into the Firefox Profiler; yield a way to ask it.
+
+        A server has the profile, and commands ask the server.  It is started
+        here as the command "load" does, which would wait half a second for it.
+        """
+        settings = {"HOME": str(self.directory), "PROFILER_CLI_SESSION_DIR":
+                    str(self.directory / "sessions")}
 
         def ask(*command):
-            return self.run_program("node", PROFILER_CLI, *command, **settings)
+            return json.loads(self.run_program(
+                "node", PROFILER_CLI, *command, "--session", "test", "--json",
+                **settings))
 
-        ask("load", path)
+        def is_ready():
+            return subprocess.run(
+                ["node", PROFILER_CLI, "thread", "list", "--session", "test"],
+                capture_output=True, env={**os.environ, **settings},
+                timeout=support.LONG_TIMEOUT).returncode == 0
+
+        server = subprocess.Popen(
+            ["node", PROFILER_CLI, "--daemon", path, "--session", "test"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, env={**os.environ, **settings})
         try:
-            yield lambda *command: json.loads(ask(*command, "--json"))
+            deadline = time.monotonic() + support.LONG_TIMEOUT
+            while not is_ready():
+                self.assertIsNone(server.poll(), "the server ended")
+                self.assertLess(time.monotonic(), deadline)
+            yield ask
         finally:
-            ask("stop", "--all")
+            server.terminate()
+            server.wait(support.SHORT_TIMEOUT)
 
     @requires_profiler_cli
     def test_the_firefox_profiler_reads(self):

@@ -9,7 +9,7 @@ import posixpath
 from perfpy.profile import NO_STACK, UNKNOWN, Kind
 
 MANY_LOST = 0.01            # share of samples
-MANY_ORPHANS = 0.05         # share of time
+MANY_ORPHANS = 0.1          # share of time
 
 # A process with less of Python than this runs something else.
 LEAST_PYTHON = 0.01
@@ -50,13 +50,14 @@ def orphans(profile):
 def _library(profile, stack):
     """Return the innermost library of a stack without Python functions.
 
-    Return None if the interpreter is in it, which is start-up or the end of
-    the process, and if nothing but the kernel is.
+    Return None if the interpreter or the dynamic linker is in it, which is the
+    beginning or the end of the process, and if nothing but the kernel is.
     """
     result = None
     for frame in reversed(profile.frames_of(stack)):
         frame = profile.frames[frame]
-        if frame.kind is Kind.INTERPRETER:
+        if (frame.kind is Kind.INTERPRETER
+                or posixpath.basename(frame.file).startswith("ld-linux")):
             return None
         if frame.kind is Kind.NATIVE and result is None:
             result = frame.file

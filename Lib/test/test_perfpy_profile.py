@@ -13,6 +13,7 @@ def frame(text):
         "int": Frame(name, "/usr/bin/python3.11", Kind.INTERPRETER),
         "ker": Frame(name, "[kernel.kallsyms]", Kind.KERNEL),
         "libc": Frame(name, "/lib/x86_64-linux-gnu/libc.so.6", Kind.NATIVE),
+        "ld": Frame(name, "/lib64/ld-linux-x86-64.so.2", Kind.NATIVE),
         "": Frame(name, "/usr/lib/libother.so.1", Kind.NATIVE),
     }[kind]
 

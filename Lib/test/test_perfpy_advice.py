@@ -30,8 +30,9 @@ class AdviceTest(unittest.TestCase):
         self.assertEqual(self.advice(profile, unwinding="dwarf"), [])
 
     def test_no_orphans(self):
-        for words in ("libc:start int:main", "ld:relocate ker:fault", "int:main deflate", "ker:idle",
-                      "", "py:f deflate", "deflate py:f"):
+        for words in ("libc:start int:main", "ld:relocate ker:fault",
+                      "int:main deflate", "ker:idle", "", "py:f deflate",
+                      "deflate py:f"):
             self.assertEqual(orphans(profile_of((9, "py:f"), (1, words))),
                              (0, None), words)
         self.assertEqual(self.advice(profile_of()), [])

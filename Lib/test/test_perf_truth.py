@@ -3,12 +3,14 @@
 A program spends known times in four activities: it reads the clock of its
 thread's CPU time around each.  perf's share of samples in each of them has to
 be the same, within the error that so many samples have: four standard
-deviations of a binomial distribution.  So have those of
+deviations of a binomial distribution.  So have those of two profilers of other
+kinds, but for one percentage point, because they depend on what else the
+machine does:
 
-- _testperf's sampler, a timer of the thread's CPU time whose signal handler
-  walks the stack within the process, at the same time;
-- py-spy, if it is installed, which stops the process from outside and reads the
-  interpreter's own frames instead of the stack.
+- _testperf's sampler, a timer whose signal handler walks the stack within the
+  process; the kernel looks at timers of CPU time only when its clock ticks;
+- py-spy, if it is installed, which looks at the process from outside in real
+  time, and reads the interpreter's own frames instead of the stack.
 
 PERF_TEST_TRUTH_SECONDS in the environment is how long each program computes.
 """
@@ -34,6 +36,7 @@ SECONDS = float(os.environ.get("PERF_TEST_TRUTH_SECONDS", 4))
 FREQUENCY = 1999                # not a multiple of the rate of anything else
 SAMPLER_FREQUENCY = 997         # or as often as the kernel's clock ticks
 DEVIATIONS = 4
+MARGIN_OF_OTHERS = 0.01
 
 # Each activity, with the Python functions that may be innermost in it.
 ACTIVITIES = {
@@ -141,6 +144,11 @@ class TruthTest(RecordTestCase):
     def path(self, name):
         return os.path.join(self.directory, name)
 
+    def report(self):
+        report = json.loads(pathlib.Path(self.path("report")).read_text())
+        self.addCleanup(remove_map, report["pid"])
+        return report
+
     def program(self, back_end, sampler_hz):
         return [sys.executable, "-X", back_end, self.script, str(SECONDS),
                 back_end, str(sampler_hz), self.path("report")]
@@ -156,7 +164,7 @@ class TruthTest(RecordTestCase):
         return total, {activity: counts[activity] / total
                        for activity in ACTIVITIES}
 
-    def check(self, who, counts, spent):
+    def check(self, who, counts, spent, margin=0.0):
         """counts: samples by activity; spent: seconds by activity."""
         self.assertEqual(spent.keys(), ACTIVITIES.keys())
         samples, seen = self.shares(counts)
@@ -173,7 +181,7 @@ class TruthTest(RecordTestCase):
         for activity, share in truth.items():
             error = math.sqrt(share * (1 - share) / samples)
             self.assertLessEqual(abs(seen[activity] - share),
-                                 DEVIATIONS * error, text)
+                                 DEVIATIONS * error + margin, text)
 
     def counts_of_perf(self, data):
         samples = parse(self.run_tool(
@@ -192,7 +200,10 @@ class TruthTest(RecordTestCase):
         self.assertLess(counts.pop(None, 0), 0.02 * counts.total(), counts)
         return counts
 
-    def counts_of_sampler(self, sampled):
+    def check_sampler(self, back_end):
+        self.run_tool(*self.program(back_end, SAMPLER_FREQUENCY))
+        report = self.report()
+        sampled = report["sampler"]
         self.assertEqual(sampled["bad"], 0, sampled["bad_walks"])
         self.assertLess(sampled["elsewhere"], 0.02 * sampled["walks"])
         counts = collections.Counter()
@@ -200,23 +211,20 @@ class TruthTest(RecordTestCase):
             function = name.split(":")[2]
             if activity_of(function) and name.endswith(self.script):
                 counts[activity_of(function)] += count
-        return counts
+        self.check(f"sampler, {back_end}", counts, report["spent"],
+                   MARGIN_OF_OTHERS)
 
     def record(self, back_end):
         data = self.path("perf.data")
         self.run_tool(
             "perf", "record", "-q", "--no-buildid-cache", "--no-bpf-event",
             "-k", "1", "-F", str(FREQUENCY), "-e", self.event, "-g",
-            "-o", data, "--", *self.program(back_end, SAMPLER_FREQUENCY))
-        report = json.loads(pathlib.Path(self.path("report")).read_text())
-        self.addCleanup(remove_map, report["pid"])
-        return data, report
+            "-o", data, "--", *self.program(back_end, 0))
+        return data, self.report()
 
     def test_map(self):
         data, report = self.record("perf")
         self.check("perf, map", self.counts_of_perf(data), report["spent"])
-        self.check("sampler, map", self.counts_of_sampler(report["sampler"]),
-                   report["spent"])
 
     def test_jitdump(self):
         data, report = self.record("perf_jit")
@@ -224,8 +232,12 @@ class TruthTest(RecordTestCase):
         self.run_tool("perf", "inject", "--jit", "-i", data, "-o", injected)
         self.check("perf, jitdump", self.counts_of_perf(injected),
                    report["spent"])
-        self.check("sampler, jitdump",
-                   self.counts_of_sampler(report["sampler"]), report["spent"])
+
+    def test_sampler_map(self):
+        self.check_sampler("perf")
+
+    def test_sampler_jitdump(self):
+        self.check_sampler("perf_jit")
 
     def test_py_spy(self):
         if shutil.which("py-spy") is None:
@@ -239,15 +251,14 @@ class TruthTest(RecordTestCase):
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
             output, _ = process.communicate(timeout=support.LONG_TIMEOUT)
         self.assertEqual(process.returncode, 0, output)
-        report = json.loads(pathlib.Path(self.path("report")).read_text())
-        self.addCleanup(remove_map, report["pid"])
+        report = self.report()
         counts = collections.Counter()
         for line in pathlib.Path(stacks).read_text().splitlines():
             stack, _, count = line.rpartition(" ")
             innermost = stack.split(";")[-1].split(" ")[0]
             if activity_of(innermost):
                 counts[activity_of(innermost)] += int(count)
-        self.check("py-spy", counts, report["spent"])
+        self.check("py-spy", counts, report["spent"], MARGIN_OF_OTHERS)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ PAGES = (
     "design/benchmarks.rst",
     "design/frame_labels.rst",
     "design/index.rst",
+    "design/reliability.rst",
     "howto/perf_jitdump.rst",
     "howto/perf_profiling.rst",
     "howto/perf_servers.rst",

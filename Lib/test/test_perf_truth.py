@@ -168,7 +168,7 @@ class TruthTest(RecordTestCase):
         """counts: samples by activity; spent: seconds by activity."""
         self.assertEqual(spent.keys(), ACTIVITIES.keys())
         samples, seen = self.shares(counts)
-        self.assertGreater(samples, 100 * SECONDS, f"{who}: {counts}")
+        self.assertGreater(samples, 50 * SECONDS, f"{who}: {counts}")
         _, truth = self.shares(spent)
         lines = []
         for activity, share in truth.items():
@@ -197,7 +197,7 @@ class TruthTest(RecordTestCase):
                 self.assertIn(called, [activity_of(names[0]), None], names)
                 counts[called] += 1
         # What is none of them is spend() and compute().
-        self.assertLess(counts.pop(None, 0), 0.02 * counts.total(), counts)
+        self.assertLess(counts.pop(None, 0), 0.05 * counts.total(), counts)
         return counts
 
     def check_sampler(self, back_end):
@@ -205,7 +205,7 @@ class TruthTest(RecordTestCase):
         report = self.report()
         sampled = report["sampler"]
         self.assertEqual(sampled["bad"], 0, sampled["bad_walks"])
-        self.assertLess(sampled["elsewhere"], 0.02 * sampled["walks"])
+        self.assertLess(sampled["elsewhere"], 0.05 * sampled["walks"], sampled)
         counts = collections.Counter()
         for name, count in sampled["labels"]:
             function = name.split(":")[2]

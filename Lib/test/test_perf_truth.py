@@ -129,7 +129,7 @@ def activity_of(function):
 
 
 @unittest.skipIf(support.check_sanitizer(address=True, memory=True, ub=True),
-                 "a sanitizer's library takes the time, without frame pointers")
+                 "a sanitizer's library has no frame pointers")
 @support.requires_resource("cpu")
 class TruthTest(RecordTestCase):
 

@@ -79,10 +79,17 @@ is_same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
+static bool
+was_opened_before(const _PyPerfFile *file, const struct stat *st)
+{
+    return st->st_dev == file->device && st->st_ino == file->inode;
+}
+
 /* Return a descriptor and the status of what it opened, or -1 with errno. */
 static int
-open_or_create(const char *path, bool may_append, struct stat *opened)
+open_or_create(const _PyPerfFile *file, bool may_append, struct stat *opened)
 {
+    const char *path = file->path;
     const int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     struct stat st;
 
@@ -108,7 +115,9 @@ open_or_create(const char *path, bool may_append, struct stat *opened)
         if (!is_private_file(&st)) {
             break;
         }
-        if (is_left_from_earlier_process(&st)) {
+        /* The clock may have been set since, so ours can look old. */
+        if (!was_opened_before(file, &st)
+            && is_left_from_earlier_process(&st)) {
             if (unlink(path) != 0 && errno != ENOENT) {
                 return -1;
             }
@@ -142,7 +151,7 @@ descriptor_is_ours(const _PyPerfFile *file)
     struct stat st;
     return file->fd >= 0
            && fstat(file->fd, &st) == 0
-           && st.st_dev == file->device && st.st_ino == file->inode;
+           && was_opened_before(file, &st);
 }
 
 bool
@@ -160,7 +169,7 @@ _PyPerfFile_Open(_PyPerfFile *file, bool may_append)
     }
     file->fd = -1;
     struct stat st;
-    int fd = open_or_create(file->path, may_append, &st);
+    int fd = open_or_create(file, may_append, &st);
     if (fd < 0) {
         return -1;
     }
@@ -289,4 +298,6 @@ _PyPerfFile_AfterFork_Child(_PyPerfFile *file)
     file->held.length = 0;
     file->torn = 0;
     _PyPerfFile_Close(file);
+    file->device = 0;
+    file->inode = 0;
 }

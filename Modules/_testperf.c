@@ -16,6 +16,7 @@
 
 #include "Python.h"
 #include "pycore_frame.h"         // _PyInterpreterFrame
+#include "pycore_perf_arch.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,14 +29,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-#  define UCONTEXT_PC(context) ((context)->uc_mcontext.gregs[REG_RIP])
-#  define UCONTEXT_FP(context) ((context)->uc_mcontext.gregs[REG_RBP])
-#elif defined(__aarch64__)
-#  define UCONTEXT_PC(context) ((context)->uc_mcontext.pc)
-#  define UCONTEXT_FP(context) ((context)->uc_mcontext.regs[29])
-#else
-#  error "which registers are program counter and frame pointer here?"
+#ifndef _PyPerfArch_PC
+#  error "pycore_perf_arch.h does not know this architecture"
 #endif
 
 #ifndef sigev_notify_thread_id
@@ -192,7 +187,8 @@ walk_from(uintptr_t frame_pointer, int (*visit)(uintptr_t, void *), void *arg)
             return reason;
         }
         const Record *record = (const Record *)frame_pointer;
-        if (visit(record->return_address, arg) != 0) {
+        if (visit(_PyPerfArch_PlainAddress(record->return_address), arg)
+            != 0) {
             return "stopped";
         }
         previous = frame_pointer;
@@ -394,7 +390,7 @@ static void
 sample(int Py_UNUSED(signal), siginfo_t *Py_UNUSED(info), void *ucontext)
 {
     const ucontext_t *context = ucontext;
-    uintptr_t address = (uintptr_t)UCONTEXT_PC(context);
+    uintptr_t address = (uintptr_t)_PyPerfArch_PC(context);
     const Code *here = code_at(address);
 
     if (here == NULL || !here->keeps_frame_pointers) {
@@ -402,7 +398,7 @@ sample(int Py_UNUSED(signal), siginfo_t *Py_UNUSED(info), void *ucontext)
         return;
     }
     SampledWalk walk = {.last = address, .last_code = here};
-    const char *reason = walk_from((uintptr_t)UCONTEXT_FP(context),
+    const char *reason = walk_from((uintptr_t)_PyPerfArch_FP(context),
                                    sample_address, &walk);
     sampler.walks++;
     if (walk.labels == 0) {

@@ -1,6 +1,7 @@
 """The jitdump back end of the perf trampoline: the file, to the last byte.
 
-What `perf inject --jit` makes of each symbol, with the label at address 0:
+What `perf inject --jit` makes of each symbol, with the label at address 0, on
+x86-64 (elsewhere the CIE and the FDE have other sizes):
 
     address  size
        0x00    16   T  .text: ud2, 6 x nop, the symbol's number
@@ -24,18 +25,24 @@ import sys
 import sysconfig
 import unittest
 from test.support import perf_jitdump
+from test.support.perf_arch import HERE
 from test.support.perf_jitdump import align_8
 from test.support.perf_jitdump_case import JitdumpTestCase, symbol_of
 
+if HERE is None:
+    raise unittest.SkipTest("the perf trampoline does not know this "
+                            "architecture")
+
 TEXT_SIZE = 0x10
-EH_FRAME = 0x10
-FDE = 0x28
-EH_FRAME_HDR = 0x48
-END = 0x5c
+EH_FRAME = TEXT_SIZE
+FDE = EH_FRAME + HERE.cie_size
+END_MARK = FDE + HERE.fde_size
+EH_FRAME_HDR = align_8(END_MARK + 4)
+END = EH_FRAME_HDR + 20
 ROOM = 0x80
 MAP_ROOM = 0x10         # of a symbol that was made for the map
 
-CODE = b"\x0f\x0b" + b"\x90" * 6
+UNWINDING_SIZE = align_8(40 + END - EH_FRAME)   # of a record
 MAX_SIZE = 300          # of a function's records, without its name
 
 
@@ -92,19 +99,20 @@ class FormatTest(JitdumpTestCase):
     def test_bytes(self):
         pid = self.result.pid
         header = self.dump.header
-        made = struct.pack("<IIIIIIQQ", 0x4A695444, 1, 40, 62, 0, pid,
-                           header.timestamp, 0)
+        made = struct.pack("<IIIIIIQQ", 0x4A695444, 1, 40,
+                           HERE.elf_machine, 0, pid, header.timestamp, 0)
         for index, (unwinding, load) in enumerate(self.symbols):
-            made += struct.pack("<IIQQQQ", 4, 120, load.timestamp,
+            made += struct.pack("<IIQQQQ", 4, UNWINDING_SIZE, load.timestamp,
                                 END - EH_FRAME, END - EH_FRAME_HDR,
                                 unwinding.mapped_size)
-            made += unwinding.eh_frame + unwinding.eh_frame_hdr + bytes(4)
+            made += unwinding.eh_frame + unwinding.eh_frame_hdr
+            made += bytes(align_8(len(made)) - len(made))
             name = load.name.encode()
             size = align_8(56 + len(name) + 1 + TEXT_SIZE)
             record = struct.pack("<IIQIIQQQQ", 0, size, load.timestamp, pid,
                                  pid, load.code_addr, load.code_addr,
                                  TEXT_SIZE, index)
-            record += name + b"\0" + CODE + struct.pack("<Q", index)
+            record += name + b"\0" + HERE.label_code + struct.pack("<Q", index)
             made += record + bytes(size - len(record))
         data = pathlib.Path(self.result.path).read_bytes()
         self.assertEqual(len(data), len(made))
@@ -253,13 +261,13 @@ class UnwindingTest(JitdumpTestCase):
         self.assertEqual(len(self.unwinding.eh_frame), EH_FRAME_HDR - EH_FRAME)
         self.assertEqual(self.unwinding.unwinding_size, END - EH_FRAME)
         self.assertLessEqual(END, ROOM)
-        self.assertEqual(self.unwinding.eh_frame[FDE + 24 - EH_FRAME:],
-                         bytes(8))
+        self.assertEqual(self.unwinding.eh_frame[END_MARK - EH_FRAME:],
+                         bytes(EH_FRAME_HDR - END_MARK))
 
     def test_frame_entries(self):
         self.assertEqual(EH_FRAME + 4 + self.int_at(EH_FRAME), FDE)
         self.assertEqual(self.int_at(EH_FRAME + 4), 0)      # this is a CIE
-        self.assertEqual(FDE + 4 + self.int_at(FDE), FDE + 24)
+        self.assertEqual(FDE + 4 + self.int_at(FDE), END_MARK)
         self.assertEqual(FDE + 4 - self.int_at(FDE + 4), EH_FRAME)
         self.assertEqual(FDE + 8 + self.int_at(FDE + 8), 0)     # pc_begin
         self.assertEqual(self.int_at(FDE + 12), TEXT_SIZE)
@@ -290,6 +298,7 @@ class UnwindingTest(JitdumpTestCase):
         for entry in re.split(r"\n\n+", text):
             head, _, body = entry.strip().partition("\n")
             body = re.sub(r" to [0-9a-f]{16}", "", body)
+            body = re.sub(r"\n  DW_CFA_nop", "", body)      # padding
             if match := re.match(r"([0-9a-f]+) \S+ \S+ CIE", head):
                 by_place[match[1]] = body
             elif match := re.match(r"[0-9a-f]+ \S+ \S+ FDE cie=([0-9a-f]+) "
@@ -327,8 +336,9 @@ class UnwindingTest(JitdumpTestCase):
         # address and, above it, where to return to.
         made = self.elf_file()
         rules = self.readelf("--debug-dump=frames-interp", made)
-        self.assertRegex(rules, r"(?s)FDE.*LOC +CFA +rbp +ra *\n"
-                                r"[0-9a-f]+ rbp\+16 +c-16 +c-8 *\n")
+        pointer = HERE.frame_pointer
+        self.assertRegex(rules, rf"(?s)FDE.*LOC +CFA +{pointer} +ra *\n"
+                                rf"[0-9a-f]+ {pointer}\+16 +c-16 +c-8 *\n")
 
 
 if __name__ == "__main__":

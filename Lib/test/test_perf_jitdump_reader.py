@@ -9,6 +9,7 @@ import struct
 import sys
 import unittest
 from test.support import perf_jitdump
+from test.support.perf_arch import HERE
 from test.support.perf_jitdump import align_8
 from test.support.perf_jitdump_case import JitdumpTestCase
 
@@ -132,7 +133,8 @@ class ToolTest(JitdumpTestCase):
         dumped = self.run_script('run("f")', "-X", "perf_jit")
         result = self.tool("--frames", dumped.path)
         self.assertEqual((result.status, result.err), (0, ""))
-        self.assertIn("DW_CFA_def_cfa: r6 (rbp) ofs 16", result.out)
+        self.assertRegex(result.out, r"DW_CFA_def_cfa: r\d+ "
+                         rf"\({HERE.frame_pointer}\) ofs 16\n")
         self.assertEqual(result.out.count(" FDE "), 1)
 
     def test_tool_errors(self):

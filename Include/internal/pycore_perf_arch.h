@@ -1,0 +1,46 @@
+#ifndef Py_INTERNAL_PERF_ARCH_H
+#define Py_INTERNAL_PERF_ARCH_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef Py_BUILD_CORE
+#  error "this header requires Py_BUILD_CORE define"
+#endif
+
+/* What the perf trampoline has to know of a processor architecture besides
+ * Python/asm_trampoline_*.S.  No other file of C names one.
+ *
+ * _PyPerfArch_PC(ucontext)   what a signal handler's ucontext_t says of the
+ * _PyPerfArch_FP(ucontext)   interrupted code: program counter, frame pointer
+ *
+ * _PyPerfArch_PlainAddress(address)   a return address as it stands in a frame
+ *     record, without a signature that was put into its unused bits */
+
+#if defined(__x86_64__)
+
+#  define _PyPerfArch_PC(ucontext) ((ucontext)->uc_mcontext.gregs[REG_RIP])
+#  define _PyPerfArch_FP(ucontext) ((ucontext)->uc_mcontext.gregs[REG_RBP])
+#  define _PyPerfArch_PlainAddress(address) (address)
+
+#elif defined(__aarch64__)
+
+#  define _PyPerfArch_PC(ucontext) ((ucontext)->uc_mcontext.pc)
+#  define _PyPerfArch_FP(ucontext) ((ucontext)->uc_mcontext.regs[29])
+
+/* The instruction xpaclri, spelled for any assembler.  A processor that does not
+ * sign return addresses ignores it. */
+static inline uintptr_t
+_PyPerfArch_PlainAddress(uintptr_t address)
+{
+    register uintptr_t x30 __asm__("x30") = address;
+    __asm__("hint #7" : "+r"(x30));
+    return x30;
+}
+
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* !Py_INTERNAL_PERF_ARCH_H */

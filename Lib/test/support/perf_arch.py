@@ -1,0 +1,25 @@
+"""What the tests of the perf trampoline have to know of an architecture, as
+Include/internal/pycore_perf_arch.h is for C.
+"""
+
+import os
+import typing
+
+
+class Arch(typing.NamedTuple):
+    elf_machine: int            # EM_... of the ELF specification
+    label_code: bytes           # stops who runs it; a label's first half
+    cie_size: int               # a label's unwind information,
+    fde_size: int               # without padding
+    frame_pointer: str          # readelf's name of the register
+
+
+_ARCHES = {
+    "x86_64": Arch(elf_machine=62, label_code=b"\x0f\x0b" + b"\x90" * 6,
+                   cie_size=24, fde_size=24, frame_pointer="rbp"),
+    "aarch64": Arch(elf_machine=183, label_code=bytes(8),
+                    cie_size=20, fde_size=24, frame_pointer="x29"),
+}
+
+# None where there is no perf trampoline.
+HERE = _ARCHES.get(os.uname().machine)

@@ -3,14 +3,15 @@
 # module _testperf, and the library that lets calls fail.  Neither is installed.
 # Called by the Makefile.
 #
-# usage: Tools/build-testperf.sh BUILD DIRECTORY
+# usage: Tools/build-testperf.sh PYTHON DIRECTORY
 set -eu
 cd "$(dirname "$0")/.."
-build=$1
+python=$1
+build=$(dirname "$python")
 into=$2
 
 config() {
-    "$build/python" -c "import sysconfig; print(sysconfig.get_config_var('$1'))"
+    "$python" -c "import sysconfig; print(sysconfig.get_config_var('$1'))"
 }
 
 mkdir -p "$into"

@@ -23,4 +23,10 @@ if [ "$(cat "$build/.status")" != 0 ]; then
     exit 1
 fi
 # With --enable-shared, the library must be this build's, not the system's.
-LD_LIBRARY_PATH=$build "$build/python" Tools/check_modules.py
+host=$(cat config.host)
+python=$build/python
+if [ -n "$host" ]; then
+    Tools/emulate.sh "$host" "$build" "base/sysroot-$host/root"
+    python=$build/emulated-python
+fi
+LD_LIBRARY_PATH=$build "$python" Tools/check_modules.py

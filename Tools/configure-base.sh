@@ -18,6 +18,18 @@ shift 2
 # that only Debian's own build defines.  gdbm stands in for ndbm in Debian.
 set -- --with-system-expat LIBEXPAT_CFLAGS=-DPy_BUILD_CORE_MODULE \
     --without-ensurepip --with-dbmliborder=gdbm "$@"
+host=$(cat config.host)
+if [ -n "$host" ]; then
+    sysroot=$PWD/base/sysroot-$host/root
+    # What configure would find out by running programs.
+    set -- --build="$("$tree/config.guess")" CC="$host-gcc --sysroot=$sysroot" \
+        --with-build-python="$(Tools/find-build-python.sh)" \
+        ac_cv_file__dev_ptmx=yes ac_cv_file__dev_ptc=no \
+        ac_cv_buggy_getaddrinfo=no "$@"
+    export PKG_CONFIG_SYSROOT_DIR="$sysroot" \
+        PKG_CONFIG_LIBDIR="$sysroot/usr/lib/$host/pkgconfig" \
+        PKG_CONFIG_SYSTEM_INCLUDE_PATH="$sysroot/usr/include"
+fi
 eval "set -- \"\$@\" $(cat config.args)"
 
 if ! grep -q with_frame_pointers "$tree/configure.ac" && [ -e build/Makefile ]; then
@@ -28,5 +40,11 @@ fi
 
 mkdir -p "$build"
 cd "$build"
+# CPython's make does not see that what it has compiled got other options.
+if [ -e Makefile ] && [ "$*" != "$(cat .configured 2>/dev/null)" ]; then
+    echo "configure-base: other options than before: building $build anew"
+    make clean >/dev/null 2>&1 || :
+fi
+echo "$*" >.configured
 echo "configure-base: $build, from $tree (log: $build/config.log)"
 "../$tree/configure" -q "$@"

@@ -1,15 +1,17 @@
 # shellcheck shell=sh
 # apt with a directory of its own: reads the machine's configuration and source
 # entries, leaves them as they are, and installs nothing.
-# Sourced by Tools/fetch-base.sh, fetch-peer.sh and fetch-perf.sh.
+# Sourced by Tools/fetch-base.sh, fetch-peer.sh, fetch-perf.sh, fetch-sysroot.sh.
 #
 #   make_private_apt DIR        makes DIR anew, without source entries
+#   make_private_apt DIR ARCH   the same for another architecture, for a machine
+#                               on which nothing is installed yet
 #   add_sources NAME FILTER...  adds the machine's entries, passed through FILTER
 #   apt COMMAND ARG...          runs one of apt's commands with all this
 #   download_source PACKAGE DIR     the newest source package that is to be had
 #
-# Two filters: as_source turns entries into those of sources, with_suite OLD NEW
-# keeps the entries of the suite OLD and makes them entries of NEW.
+# Filters: as_source turns entries into those of sources, with_suite OLD NEW keeps
+# the entries of the suite OLD and makes them entries of NEW, any_arch keeps all.
 
 make_private_apt() {
     apt_dir=$1
@@ -19,6 +21,11 @@ make_private_apt() {
     eval "$(apt-config shell apt_list Dir::Etc::sourcelist/f \
                              apt_parts Dir::Etc::sourceparts/d \
                              apt_status Dir::State::status/f)"
+    apt_arch=${2-}
+    if [ -n "$apt_arch" ]; then
+        apt_status=$apt_dir/status
+        : >"$apt_status"
+    fi
     # The machine's hooks are for the machine's lists.  The user _apt, as whom
     # root's apt fetches, often cannot reach a clone, and only warns of it.
     # Nothing is installed, so the lock for that is not needed.
@@ -34,9 +41,14 @@ Acquire::Retries "2";
 Acquire::http::Timeout "60";
 Acquire::https::Timeout "60";
 APT::Sandbox::User "root";
-APT::Get::Install-Recommends "false";
+APT::Install-Recommends "false";
 Debug::NoLocking "true";
 #clear APT::Update;
+EOF_CONF
+    [ -z "$apt_arch" ] || cat >>"$apt_dir/apt.conf" <<EOF_CONF
+APT::Architecture "$apt_arch";
+#clear APT::Architectures;
+APT::Architectures { "$apt_arch"; };
 EOF_CONF
 }
 
@@ -73,6 +85,10 @@ with_suite() {
         *) sed -n "s/^\([[:space:]]*deb[[:space:]].*[[:space:]]\)$1\
 \([[:space:]]\)/\1$2\2/p" ;;
     esac
+}
+
+any_arch() {
+    sed -e '/^[Aa]rchitectures:/d' -e 's/\(\[.*\)arch=[^] ]*/\1/'
 }
 
 # apt reads the machine's configuration first, so options of a -c file win.

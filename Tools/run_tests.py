@@ -17,6 +17,9 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 KNOWN_FAILURES = HERE / "known-failures.txt"
 OUR_TESTS = "test_perf*.py"
+# An emulator of programs gets those that need no profiler.
+EMULATED_TESTS = "test_perf_*.py"
+IS_EMULATED = "PERF_TEST_EMULATOR" in os.environ
 
 # What the patches touch: the evaluator and frames, sys, start-up, fork, code
 # objects, specialisation, and what observes them (debugger, tracing, traceback).
@@ -49,10 +52,13 @@ def test_directory():
 
 
 def our_tests():
-    return sorted(path.stem for path in test_directory().glob(OUR_TESTS))
+    pattern = EMULATED_TESTS if IS_EMULATED else OUR_TESTS
+    return sorted(path.stem for path in test_directory().glob(pattern))
 
 
 def stock_tests():
+    if IS_EMULATED:
+        return []
     return [name for name in STOCK_TESTS
             if (test_directory() / f"{name}.py").exists()
             or (test_directory() / name).is_dir()]

@@ -27,6 +27,8 @@ from test import support
 from test.support import perf_helper
 from test.support.script_helper import assert_python_ok
 
+perf_helper.skip_module_if_emulated("perf would see it, not the program it runs")
+
 SOURCES = pathlib.Path(sysconfig.get_config_var("srcdir") or "")
 PAGES = (
     "perf.rst",

@@ -30,7 +30,10 @@ import unittest
 from test import support
 from test.support import perf_jitdump
 from test.support.perf_helper import (map_path, parse_map, remove_map,
-                                      requires_trampoline)
+                                      requires_trampoline,
+                                      skip_module_if_emulated)
+
+skip_module_if_emulated("its own calls would fail")
 
 import _testperf
 

@@ -16,6 +16,7 @@ import textwrap
 import unittest
 from test import support
 from test.support import perf_jitdump
+from test.support.perf_helper import not_emulated
 from test.support.perf_jitdump_case import JitdumpTestCase
 from test.test_perf_map import mount_command
 
@@ -120,6 +121,7 @@ class LimitTest(JitdumpTestCase):
                 if lift and back_end == "perf_jit":
                     perf_jitdump.read(result.path)
 
+    @not_emulated("it does not enforce RLIMIT_AS")
     def test_address_space(self):
         self.check_running("limit_address_space()", "ENOMEM")
 
@@ -179,6 +181,7 @@ class LimitTest(JitdumpTestCase):
                                         back_end)
             self.assertEqual((result.out, result.err), ("runs True\n", ""))
 
+    @not_emulated("it does not enforce RLIMIT_AS")
     @unittest.skipIf(support.check_sanitizer(address=True),
                      "AddressSanitizer takes terabytes of address space")
     def test_address_space_at_start(self):

@@ -15,7 +15,8 @@ import tempfile
 import textwrap
 import unittest
 from test import support
-from test.support.perf_helper import map_path, requires_trampoline
+from test.support.perf_helper import (map_path, not_emulated,
+                                      requires_trampoline)
 
 LINE = re.compile(rb"([0-9a-f]+) ([0-9a-f]+) (\S.*)")
 IN_THE_WAY = ", ".join(errno.errorcode[number] for number in (
@@ -341,6 +342,18 @@ class ExistingFileTest(MapTestCase):
                 self.assertNotIn(b"stale", result.names)
                 self.assertIn(b"new:made.py", result.names)
                 self.assertTrue(self.assert_whole_lines(result.map))
+
+    def test_own_file_that_looks_old(self):
+        # As after the clock has been set.
+        result = self.run_well("""
+            import ctypes
+            make_function("early")()
+            os.utime(MAP, (1, 1))
+            ctypes.pythonapi.PyUnstable_PerfMapState_Fini()
+            make_function("late")()
+        """, "-X", "perf")
+        self.assertIn(b"early:made.py", result.names)
+        self.assertIn(b"late:made.py", result.names)
 
     def test_mode_of_replaced_file(self):
         self.run_well("""
@@ -720,6 +733,7 @@ class FailureTest(MapTestCase):
                 self.assert_one_warning(result)
                 self.assertFalse(result.map)
 
+    @not_emulated("it does not enforce RLIMIT_AS")
     def test_no_address_space(self):
         result = self.run_well("""
             import mmap, resource
@@ -739,6 +753,7 @@ class FailureTest(MapTestCase):
         self.assertEqual(result.stdout, "ENOMEM\nFalse\n")
         self.assertIn(b"late:made.py", result.names)
 
+    @not_emulated("it does not enforce RLIMIT_AS")
     def test_no_address_space_from_the_start(self):
         # Less and less: the program runs out of memory that the arena takes,
         # until the arena does not fit; then there is enough again.
@@ -764,6 +779,7 @@ class FailureTest(MapTestCase):
                          f"[Errno {errno.ENOMEM}] {os.strerror(errno.ENOMEM)}"
                          "\n")
 
+    @not_emulated("it does not enforce RLIMIT_AS")
     def test_arena_full_and_no_address_space(self):
         result = run("""
             import mmap, resource

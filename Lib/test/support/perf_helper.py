@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import os
+import shlex
 import sys
 import sysconfig
 import unittest
@@ -13,6 +14,22 @@ import unittest
 SMALL_QUARANTINE = {"ASAN_OPTIONS": ":".join(
     [os.environ.get("ASAN_OPTIONS", ""), "quarantine_size_mb=1",
      "thread_local_quarantine_size_kb=64"])}
+
+
+# The command that runs programs of this architecture on another one, set by the
+# script that Tools/emulate.sh writes; empty if this processor runs them itself.
+EMULATOR = shlex.split(os.environ.get("PERF_TEST_EMULATOR", ""))
+
+
+def not_emulated(reason):
+    """Skip a test that an emulator of programs, such as qemu-user, cannot hold."""
+    return unittest.skipIf(EMULATOR, f"in an emulator: {reason}")
+
+
+def skip_module_if_emulated(reason):
+    """For the top of a module: the same for all of its tests."""
+    if EMULATOR:
+        raise unittest.SkipTest(f"in an emulator: {reason}")
 
 
 def map_path(pid):

@@ -220,7 +220,7 @@ class Native:
                 if len(fields) == 6:
                     start = int(fields[0].partition("-")[0], 16)
                     mapped.setdefault(fields[5].rstrip("\n"), start)
-        executable = os.path.realpath(sys.executable)
+        executable = os.readlink("/proc/self/exe")
         for path, start in mapped.items():
             if os.path.basename(path).startswith("libpython"):
                 return path, start

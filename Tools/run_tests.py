@@ -10,6 +10,7 @@ import argparse
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -212,6 +213,8 @@ def main():
     parser.add_argument("--module-path", type=pathlib.Path,
                         help="where our tests find _testperf")
     options = parser.parse_args()
+    # A shell's background job ignores it, and so would all the tests.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     env = test_environment(options.module_path)
     if options.verify_known:
         well = verify_known(env)

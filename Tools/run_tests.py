@@ -40,6 +40,13 @@ STOCK_TESTS = """
     test_yield_from
     """.split()
 
+# What switches profiling on in each interpreter that the tests start.
+PROFILING = {
+    "off": {},
+    "map": {"PYTHONPERFSUPPORT": "1"},
+    "jit": {"PYTHON_PERF_JIT_SUPPORT": "1"},
+}
+
 # The network and whatever asks for a person, a screen or gigabytes is left out.
 RESOURCES = "all,-audio,-gui,-largefile,-network,-urlfetch"
 SECONDS_A_FILE = 1200
@@ -65,9 +72,10 @@ def stock_tests():
             or (test_directory() / name).is_dir()]
 
 
-def known_failures():
-    """Yield (condition, pattern, reason) of the lines that hold here."""
-    holds = {"always": True, "root": os.geteuid() == 0}
+def known_failures(profiling="off"):
+    """Yield (pattern, reason) of the lines that hold here."""
+    holds = {"always": True, "root": os.geteuid() == 0,
+             "profiled": profiling != "off"}
     for line in KNOWN_FAILURES.read_text().splitlines():
         if line.strip() and not line.startswith("#"):
             condition, pattern, reason = line.split(maxsplit=2)
@@ -151,9 +159,9 @@ def show(title, names, reasons):
                   else f"    {name}")
 
 
-def run(tests, jobs, env):
+def run(tests, jobs, env, profiling):
     """Run the tests, report, and return whether all is well."""
-    known = list(known_failures())
+    known = list(known_failures(profiling))
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as ignored:
         ignored.writelines(f"{pattern}\n" for pattern, _ in known)
         ignored.flush()
@@ -163,7 +171,7 @@ def run(tests, jobs, env):
              *tests], env)
     outcome = Outcome(lines)
     print()
-    show("left out, because they fail here without our patches too",
+    show("left out, see Tools/known-failures.txt",
          [pattern for pattern, _ in known], dict(known))
     show("skipped", outcome.names["skipped"], outcome.reasons)
     show("passed only when run again, alone",
@@ -208,6 +216,9 @@ def main():
                         help="all that regrtest knows")
     parser.add_argument("--verify-known", action="store_true",
                         help="fail if a known failure does not fail")
+    parser.add_argument("--perf", choices=PROFILING, default="off",
+                        help="run all of it while profiled, through the map "
+                        "or the jitdump (%(default)s)")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(),
                         help="test files at a time (%(default)s)")
     parser.add_argument("--module-path", type=pathlib.Path,
@@ -215,14 +226,19 @@ def main():
     options = parser.parse_args()
     # A shell's background job ignores it, and so would all the tests.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    env = test_environment(options.module_path)
+    if options.perf == "map":
+        print("run_tests: the tests' programs leave their maps in /tmp; to "
+              f"remove them: {sys.executable} -m perfpy clean", flush=True)
+    env = test_environment(options.module_path) | PROFILING[options.perf]
     if options.verify_known:
         well = verify_known(env)
-    elif options.all:
-        well = run([], options.jobs, env)
     else:
-        well = run(options.tests or our_tests() + stock_tests(), options.jobs,
-                   env)
+        tests = [] if options.all else (options.tests
+                                        or our_tests() + stock_tests())
+        with tempfile.TemporaryDirectory() as jitdumps:
+            if options.perf == "jit":
+                env["JITDUMPDIR"] = jitdumps
+            well = run(tests, options.jobs, env, options.perf)
     sys.exit(0 if well else 1)
 
 

@@ -53,12 +53,18 @@ static struct {
     unsigned long long loads;   /* how often libraries had come and gone */
 } code;
 
-/* Ours has the flags of the interpreter; distributions' has not. */
+/* Ours has the flags of the interpreter; distributions' has not.  Nor does a
+   walk go through greenlet, whatever its flags: the frames on top of which a
+   greenlet was started may be gone. */
 static bool
 is_our_code(const char *path)
 {
     const char *name = strrchr(path, '/');
     name = name ? name + 1 : path;
+    if (strstr(path, "/dist-packages/") != NULL
+        || strncmp(name, "_greenlet.", 10) == 0) {
+        return false;
+    }
     return *name == '\0'                    /* the program itself */
            || strncmp(name, "libpython", 9) == 0
            || strstr(name, ".cpython-") != NULL;
@@ -317,7 +323,7 @@ static struct {
     uintptr_t area_low, area_high;      /* _PyPerf_EnterArea() */
     unsigned long walks;
     unsigned long elsewhere;    /* interruptions of code without frame
-                                   pointers */
+                                   pointers, or what it has just called */
     unsigned long bad;
     const char *bad_reasons[16];
     uintptr_t bad_addresses[16];        /* where each was interrupted */
@@ -394,6 +400,13 @@ sample(int Py_UNUSED(signal), siginfo_t *Py_UNUSED(info), void *ucontext)
     const Code *here = code_at(address);
 
     if (here == NULL || !here->keeps_frame_pointers) {
+        sampler.elsewhere++;
+        return;
+    }
+    /* The register still belongs to the caller, who may use it otherwise. */
+    const Code *caller =
+        code_at((uintptr_t)_PyPerfArch_ReturnAddress(context));
+    if (caller != NULL && !caller->keeps_frame_pointers) {
         sampler.elsewhere++;
         return;
     }
@@ -521,7 +534,8 @@ sampled_bad_walks(void)
 PyDoc_STRVAR(stop_sampler_doc,
 "stop_sampler() -> dict\n"
 "\n"
-"walks: how many, without those that interrupted code outside of Python\n"
+"walks: how many, without those that interrupted code without frame pointers,\n"
+"or a function that such code had called and that had no record yet\n"
 "elsewhere: how many of those\n"
 "unlabelled: walks that met no label\n"
 "labels: {label: how often it was the innermost}, of all labels met\n"

@@ -14,6 +14,9 @@ extern "C" {
  * _PyPerfArch_PC(ucontext)   what a signal handler's ucontext_t says of the
  * _PyPerfArch_FP(ucontext)   interrupted code: program counter, frame pointer
  *
+ * _PyPerfArch_ReturnAddress(ucontext)   where the interrupted function returns
+ *     to, if it has not made its frame record; otherwise anything
+ *
  * _PyPerfArch_PlainAddress(address)   a return address as it stands in a frame
  *     record, without a signature that was put into its unused bits */
 
@@ -23,10 +26,24 @@ extern "C" {
 #  define _PyPerfArch_FP(ucontext) ((ucontext)->uc_mcontext.gregs[REG_RBP])
 #  define _PyPerfArch_PlainAddress(address) (address)
 
+/* On top of the stack, or below the frame pointer that was just pushed. */
+#  define _PyPerfArch_ReturnAddress(ucontext) \
+    _PyPerfArch_TopOfStack((const uintptr_t *) \
+                           (ucontext)->uc_mcontext.gregs[REG_RSP], \
+                           (uintptr_t)_PyPerfArch_FP(ucontext))
+
+static inline uintptr_t
+_PyPerfArch_TopOfStack(const uintptr_t *top, uintptr_t frame_pointer)
+{
+    return top[top[0] == frame_pointer];
+}
+
 #elif defined(__aarch64__)
 
 #  define _PyPerfArch_PC(ucontext) ((ucontext)->uc_mcontext.pc)
 #  define _PyPerfArch_FP(ucontext) ((ucontext)->uc_mcontext.regs[29])
+#  define _PyPerfArch_ReturnAddress(ucontext) \
+    _PyPerfArch_PlainAddress((ucontext)->uc_mcontext.regs[30])
 
 /* The instruction xpaclri, spelled for any assembler.  A processor that does not
  * sign return addresses ignores it. */

@@ -21,8 +21,10 @@ set -- --with-system-expat LIBEXPAT_CFLAGS=-DPy_BUILD_CORE_MODULE \
 host=$(cat config.host)
 if [ -n "$host" ]; then
     sysroot=$PWD/base/sysroot-$host/root
-    # What configure would find out by running programs.
-    set -- --build="$("$tree/config.guess")" CC="$host-gcc --sysroot=$sysroot" \
+    # What configure would find out by running programs; and the C library that
+    # the others were built with, should the compiler's own be an older one.
+    set -- --build="$("$tree/config.guess")" \
+        CC="$host-gcc --sysroot=$sysroot -L$sysroot/usr/lib/$host" \
         --with-build-python="$(Tools/find-build-python.sh)" \
         ac_cv_file__dev_ptmx=yes ac_cv_file__dev_ptc=no \
         ac_cv_buggy_getaddrinfo=no "$@"

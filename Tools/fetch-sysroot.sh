@@ -1,7 +1,8 @@
 #!/bin/sh
 # Brings the libraries and headers of another architecture to a directory, for a
 # cross build, and installs nothing: packages of this machine's Debian release,
-# unpacked.  Called by the Makefile and Tools/full-system.sh.
+# unpacked, or of the next release where this one lacks the architecture.
+# Called by the Makefile and Tools/full-system.sh.
 #
 #   DIRECTORY/root/     the unpacked packages
 #   DIRECTORY/apt/      apt's private state and what it fetched
@@ -40,10 +41,28 @@ if [ $# = 0 ]; then
              }' Tools/packages.txt)
 fi
 
-backports_any_arch() {
-    # shellcheck disable=SC1091  # of the machine
-    release=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
-    with_suite "$release" "$release-backports" | any_arch
+entries_of() {
+    with_suite "$release$1" "$2" | any_arch
+}
+
+read_lists() {
+    echo "fetch-sysroot: reading the lists of packages for $arch, by apt"
+    apt apt-get update -q || echo "fetch-sysroot: some lists failed" >&2
+}
+
+# Of the lists that were read, says that this one's release has no such packages.
+release_lacks_arch() {
+    cat "$dir"/apt/lists/*Release 2>/dev/null |
+        awk -v release="$release" -v arch=" $arch " '
+            /^Codename:/ { is_ours = $2 == release }
+            /^Architectures:/ && is_ours && !index($0 " ", arch) { lacks = 1 }
+            END { exit !lacks }'
+}
+
+# Debian's own table of its releases, in their order.
+next_release() {
+    awk -F, -v this="$release" 'found { print $3; exit } $3 == this { found = 1 }
+        ' /usr/share/distro-info/debian.csv
 }
 
 # A link with an absolute target points outside of root/.
@@ -55,11 +74,22 @@ make_links_relative() {
     done
 }
 
+# shellcheck disable=SC1091  # of the machine
+release=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
 make_private_apt "$dir/apt" "$arch"
 add_sources own any_arch
-add_sources backports backports_any_arch
-echo "fetch-sysroot: reading the lists of packages for $arch, by apt"
-apt apt-get update -q || echo "fetch-sysroot: some lists failed" >&2
+add_sources backports entries_of "" "$release-backports"
+read_lists
+if release_lacks_arch; then
+    next=$(next_release)
+    [ -n "$next" ] || fail "$release has no $arch, and no release follows it"
+    echo "fetch-sysroot: $release has no $arch; trying the next release, $next"
+    make_private_apt "$dir/apt" "$arch"
+    for suite in "" -updates -security; do
+        add_sources "next$suite" entries_of "$suite" "$next$suite"
+    done
+    read_lists
+fi
 apt apt-get install --simulate --quiet=2 "$@" |
     sed -n 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1=\2/p' >"$dir/apt/needed"
 [ -s "$dir/apt/needed" ] || fail "apt does not find all of these for $arch:" \
@@ -81,6 +111,13 @@ while IFS='=' read -r package version; do
         dpkg -x "$file" "$dir/root"
     done
 done <"$dir/apt/needed"
+# Later releases have these below usr/ only, and the links to them in a package
+# that no library depends on.
+for part in lib lib64; do
+    if [ -e "$dir/root/usr/$part" ] && [ ! -e "$dir/root/$part" ]; then
+        ln -s "usr/$part" "$dir/root/$part"
+    fi
+done
 make_links_relative
 mv "$dir/apt/needed" "$dir/packages"
 echo "fetch-sysroot: $dir/root"

@@ -365,6 +365,7 @@ class ExistingFileTest(MapTestCase):
             os.utime(MAP, (1, 1))
         """)
 
+    @not_emulated("each emulator of a process passes for a new process")
     def test_file_of_this_process_is_appended_to(self):
         result = self.run_well("make_function('new')()", "-X", "perf",
                                before="""

@@ -4,7 +4,7 @@
  * Used by Lib/test/test_perf_*.py; built for them by `make test`, not
  * installed.  Functions run with the GIL held unless they say otherwise.
  *
- * A profiler follows the frame pointers: each points at a record {next frame
+ * A profiler follows the frame pointers: each leads to a record {next frame
  * pointer, return address} at a higher address.  Code that keeps no frame
  * pointers, such as the C library that calls main(), ends the chain.
  */
@@ -160,7 +160,7 @@ find_stack(void)
     return 0;
 }
 
-/* Why there is no record at frame_pointer; previous is the record before.
+/* Why frame_pointer leads to no record; previous is the record before.
    NULL: there is one. */
 static const char *
 not_a_record(uintptr_t frame_pointer, uintptr_t previous)
@@ -171,8 +171,9 @@ not_a_record(uintptr_t frame_pointer, uintptr_t previous)
     if (frame_pointer % sizeof(void *) != 0) {
         return "misaligned";
     }
-    if (frame_pointer < stack.low
-        || frame_pointer > stack.high - sizeof(Record)) {
+    uintptr_t record =
+        (uintptr_t)_PyPerfArch_RECORD((const Record *)frame_pointer);
+    if (record < stack.low || record > stack.high - sizeof(Record)) {
         return "outside the stack";
     }
     if (frame_pointer <= previous) {
@@ -192,7 +193,8 @@ walk_from(uintptr_t frame_pointer, int (*visit)(uintptr_t, void *), void *arg)
         if (reason != NULL) {
             return reason;
         }
-        const Record *record = (const Record *)frame_pointer;
+        const Record *record =
+            _PyPerfArch_RECORD((const Record *)frame_pointer);
         if (visit(_PyPerfArch_PlainAddress(record->return_address), arg)
             != 0) {
             return "stopped";

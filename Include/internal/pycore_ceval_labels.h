@@ -35,6 +35,7 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
 #else
 
 #  include "pycore_frame.h"
+#  include "pycore_perf_arch.h"
 #  include "pycore_perf_labels.h"
 #  include "pycore_perf_trampoline.h"
 
@@ -48,14 +49,16 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
 
 /* The evaluator's own frame record starts with the link: the newest record of
  * the area.  Its saved frame pointer, that is: the caller does not need it. */
-#  define CEVAL_LINK \
-       (*(_PyPerf_record *volatile *)__builtin_frame_address(0))
+#  define CEVAL_OWN_RECORD \
+       _PyPerfArch_RECORD((_PyPerf_record *)__builtin_frame_address(0))
+#  define CEVAL_LINK (*(_PyPerf_record *volatile *)CEVAL_OWN_RECORD)
 
 /* No further slot.  An area made without free slots is saturated: it only ever
  * shows the innermost function of its evaluator.  Its single record is followed
  * by something other than the next record upwards. */
 #  define CEVAL_AREA_IS_FULL() (CEVAL_LINK == lowest)
-#  define CEVAL_AREA_IS_SATURATED() (lowest->next != lowest + 1)
+#  define CEVAL_AREA_IS_SATURATED() \
+       (_PyPerfArch_RECORD(lowest)->next != lowest + 1)
 
 /* Before the jump to start_frame: frame is the callee. */
 #  define CEVAL_PUSH_LABEL()                                              \
@@ -112,7 +115,7 @@ static inline void
 ceval_link_record(_PyPerf_record *volatile *link, _PyPerf_record *newest,
                   uintptr_t label)
 {
-    volatile _PyPerf_record *slot = newest - 1;
+    volatile _PyPerf_record *slot = _PyPerfArch_RECORD(newest - 1);
     slot->next = newest;
     slot->label = label;
     *link = newest - 1;
@@ -122,7 +125,7 @@ ceval_link_record(_PyPerf_record *volatile *link, _PyPerf_record *newest,
 static inline void
 ceval_relabel(volatile _PyPerf_record *record, _PyInterpreterFrame *frame)
 {
-    record->label = _PyPerfTrampoline_Label(frame->f_code);
+    _PyPerfArch_RECORD(record)->label = _PyPerfTrampoline_Label(frame->f_code);
 }
 
 #endif /* Py_CEVAL_LABELLED */

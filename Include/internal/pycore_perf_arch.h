@@ -18,13 +18,17 @@ extern "C" {
  *     to, if it has not made its frame record; otherwise anything
  *
  * _PyPerfArch_PlainAddress(address)   a return address as it stands in a frame
- *     record, without a signature that was put into its unused bits */
+ *     record, without a signature that was put into its unused bits
+ *
+ * _PyPerfArch_RECORD(pointer)   where the frame record is that a frame pointer
+ *     stands for; pointer is a pointer to the type of the record, 16 bytes */
 
 #if defined(__x86_64__)
 
 #  define _PyPerfArch_PC(ucontext) ((ucontext)->uc_mcontext.gregs[REG_RIP])
 #  define _PyPerfArch_FP(ucontext) ((ucontext)->uc_mcontext.gregs[REG_RBP])
 #  define _PyPerfArch_PlainAddress(address) (address)
+#  define _PyPerfArch_RECORD(pointer) (pointer)
 
 /* On top of the stack, or below the frame pointer that was just pushed. */
 #  define _PyPerfArch_ReturnAddress(ucontext) \
@@ -44,6 +48,7 @@ _PyPerfArch_TopOfStack(const uintptr_t *top, uintptr_t frame_pointer)
 #  define _PyPerfArch_FP(ucontext) ((ucontext)->uc_mcontext.regs[29])
 #  define _PyPerfArch_ReturnAddress(ucontext) \
     _PyPerfArch_PlainAddress((ucontext)->uc_mcontext.regs[30])
+#  define _PyPerfArch_RECORD(pointer) (pointer)
 
 /* The instruction xpaclri, spelled for any assembler.  A processor that does not
  * sign return addresses ignores it. */

@@ -122,7 +122,12 @@ extern PyObject *_PyPerfTrampoline_Throw(
 
 /* --- Frame areas ----------------------------------------------------------- */
 
-/* What a walker of frame pointers takes for a stack frame. */
+/* What a walker of frame pointers takes for a stack frame.
+ *
+ * A pointer to one is a frame pointer, as a register or another record holds
+ * it: on some architectures not the address of the record, but one at a fixed
+ * distance.  _PyPerfArch_RECORD() gives the address.  Records that follow each
+ * other in memory are one apart either way. */
 typedef struct _PyPerf_record {
     struct _PyPerf_record *next;        /* at a higher address */
     uintptr_t label;

@@ -134,7 +134,7 @@ class ToolTest(JitdumpTestCase):
         result = self.tool("--frames", dumped.path)
         self.assertEqual((result.status, result.err), (0, ""))
         self.assertRegex(result.out, r"DW_CFA_def_cfa: r\d+ "
-                         rf"\({HERE.frame_pointer}\) ofs 16\n")
+                         rf"\({HERE.frame_pointer}\) ofs {HERE.cfa_offset}\n")
         self.assertEqual(result.out.count(" FDE "), 1)
 
     def test_tool_errors(self):

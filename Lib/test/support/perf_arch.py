@@ -12,13 +12,16 @@ class Arch(typing.NamedTuple):
     cie_size: int               # a label's unwind information,
     fde_size: int               # without padding
     frame_pointer: str          # readelf's name of the register
+    cfa_offset: int             # from there to the DWARF frame address
 
 
 _ARCHES = {
     "x86_64": Arch(elf_machine=62, label_code=b"\x0f\x0b" + b"\x90" * 6,
-                   cie_size=24, fde_size=24, frame_pointer="rbp"),
+                   cie_size=24, fde_size=24, frame_pointer="rbp",
+                   cfa_offset=16),
     "aarch64": Arch(elf_machine=183, label_code=bytes(8),
-                    cie_size=20, fde_size=24, frame_pointer="x29"),
+                    cie_size=20, fde_size=24, frame_pointer="x29",
+                    cfa_offset=16),
 }
 
 # None where there is no perf trampoline.

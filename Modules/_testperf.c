@@ -394,14 +394,31 @@ count_bad_walk(const char *reason, uintptr_t address)
     sampler.bad++;
 }
 
+/* Interrupted is code of ours that keeps no record. */
+static bool
+is_leaf_without_record(uintptr_t frame_pointer)
+{
+#ifdef _PyPerfArch_LEAVES_LACK_RECORDS
+    if (not_a_record(frame_pointer, 0) == NULL) {
+        const Record *record =
+            _PyPerfArch_RECORD((const Record *)frame_pointer);
+        return record->return_address > frame_pointer
+               && not_a_record(record->return_address, 0) == NULL;
+    }
+#endif
+    return false;
+}
+
 static void
 sample(int Py_UNUSED(signal), siginfo_t *Py_UNUSED(info), void *ucontext)
 {
     const ucontext_t *context = ucontext;
     uintptr_t address = (uintptr_t)_PyPerfArch_PC(context);
+    uintptr_t frame_pointer = (uintptr_t)_PyPerfArch_FP(context);
     const Code *here = code_at(address);
 
-    if (here == NULL || !here->keeps_frame_pointers) {
+    if (here == NULL || !here->keeps_frame_pointers
+        || is_leaf_without_record(frame_pointer)) {
         sampler.elsewhere++;
         return;
     }
@@ -413,8 +430,7 @@ sample(int Py_UNUSED(signal), siginfo_t *Py_UNUSED(info), void *ucontext)
         return;
     }
     SampledWalk walk = {.last = address, .last_code = here};
-    const char *reason = walk_from((uintptr_t)_PyPerfArch_FP(context),
-                                   sample_address, &walk);
+    const char *reason = walk_from(frame_pointer, sample_address, &walk);
     sampler.walks++;
     if (walk.labels == 0) {
         sampler.unlabelled++;

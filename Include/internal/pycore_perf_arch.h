@@ -21,7 +21,10 @@ extern "C" {
  *     record, without a signature that was put into its unused bits
  *
  * _PyPerfArch_RECORD(pointer)   where the frame record is that a frame pointer
- *     stands for; pointer is a pointer to the type of the record, 16 bytes */
+ *     stands for; pointer is a pointer to the type of the record, 16 bytes
+ *
+ * _PyPerfArch_LEAVES_LACK_RECORDS   defined if functions that call nothing keep
+ *     the caller's frame pointer only, where records have the return address */
 
 #if defined(__x86_64__)
 
@@ -59,6 +62,19 @@ _PyPerfArch_PlainAddress(uintptr_t address)
     __asm__("hint #7" : "+r"(x30));
     return x30;
 }
+
+#elif defined(__riscv) && __riscv_xlen == 64
+
+#  define _PyPerfArch_PC(ucontext) ((ucontext)->uc_mcontext.__gregs[REG_PC])
+#  define _PyPerfArch_FP(ucontext) ((ucontext)->uc_mcontext.__gregs[REG_S0])
+#  define _PyPerfArch_ReturnAddress(ucontext) \
+    ((ucontext)->uc_mcontext.__gregs[REG_RA])
+#  define _PyPerfArch_PlainAddress(address) (address)
+/* A frame pointer is what the stack pointer was before the call. */
+#  define _PyPerfArch_RECORD(pointer) ((pointer) - 1)
+#  if !defined(__clang__) && __GNUC__ < 14
+#    define _PyPerfArch_LEAVES_LACK_RECORDS
+#  endif
 
 #endif
 

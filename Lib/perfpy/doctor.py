@@ -25,7 +25,7 @@ OK, NOTE, PROBLEM = "ok", "note", "problem"
 CAP_SYS_ADMIN, CAP_SYSLOG, CAP_PERFMON = 21, 34, 38
 
 # The number of perf_event_open, which C libraries have no function for.
-SYSTEM_CALL = {"x86_64": 298, "aarch64": 241}
+SYSTEM_CALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
 
 IN_CONTAINERS = (
     "start the container with docker run --cap-add PERFMON (podman alike; "

@@ -50,7 +50,7 @@ def refuse_executable_memory(anonymous_only=0):
     # Instructions: code, lines to skip if true, if false, operand.
     LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
     NUMBER, PROT, DESCRIPTOR = 0, 16 + 8 * 2, 16 + 8 * 4
-    MMAP = {"x86_64": 9, "aarch64": 222}[os.uname().machine]
+    MMAP = 9 if os.uname().machine == "x86_64" else 222
     ALLOW, REFUSE = 0x7fff0000, 0x00050000 | errno.EPERM
     code = [(LOAD, 0, 0, NUMBER), (EQUAL, 0, 5, MMAP),
             (LOAD, 0, 0, PROT), (ANY_BIT, 0, 3, 4),     # PROT_EXEC

@@ -22,6 +22,9 @@ _ARCHES = {
     "aarch64": Arch(elf_machine=183, label_code=bytes(8),
                     cie_size=20, fde_size=24, frame_pointer="x29",
                     cfa_offset=16),
+    "riscv64": Arch(elf_machine=243, label_code=bytes(8),
+                    cie_size=20, fde_size=24, frame_pointer="s0",
+                    cfa_offset=0),
 }
 
 # None where there is no perf trampoline.

@@ -1,0 +1,102 @@
+/* Enter an evaluator below a frame area (RISC-V, RV64 with the ABIs lp64*).
+
+   PyObject *_PyPerf_EnterArea(PyThreadState *tstate,             a0
+                               _PyInterpreterFrame *frame,        a1
+                               int throwflag,                     a2
+                               uintptr_t label,                   a3
+                               size_t free_bytes,                 a4
+                               _PyPerf_areaevalfunc evaluator)    a5
+
+   asm_trampoline_x86_64.S explains the functions, who calls them, and the
+   unwind information.  Here a frame pointer holds the address behind its record:
+   "X" in a register or in memory is the address above X.  The stack while the
+   evaluator runs, high addresses first:
+
+        caller's ra
+   X:   caller's s0                    the real frame record
+        caller's s1, and padding
+        label of the function entered
+   R0:  X, or the record to go on with the area's first record
+        free_bytes / 16 free slots, used from R0 downwards
+   A:   the lowest slot                passed on as fourth argument
+        return address into this code
+        R0, or the newest slot in use  the evaluator's saved s0: the link
+
+   s1 keeps the address of X.  */
+
+        .macro  ENTER_AREA name, continues, through_records
+        .globl  \name
+        .hidden \name
+        .type   \name, @function
+        .p2align 4
+\name:
+        .cfi_startproc
+        addi    sp, sp, -48
+        .cfi_def_cfa_offset 48
+        sd      ra, 40(sp)
+        .cfi_offset ra, -8
+        sd      s0, 32(sp)              # X: the real record is complete
+        .cfi_offset s0, -16
+        addi    s0, sp, 48              # the chain starts at X
+        .cfi_def_cfa s0, 0
+        sd      s1, 24(sp)              # the caller's s1
+        .cfi_offset s1, -24
+        mv      s1, s0                  # X outlives the evaluator in s1
+        .cfi_def_cfa_register s1
+        sd      a3, 8(sp)               # R0.label
+        .if \continues
+        sd      a2, 0(sp)               # R0.next = the record given
+        li      a2, 0                   # throwflag
+        .else
+        sd      s0, 0(sp)               # R0.next = X
+        .endif
+        addi    s0, sp, 16              # the chain starts at R0
+        .if \through_records
+        .cfi_remember_state
+        .cfi_def_cfa s0, 0              # s0: the newest record
+        .cfi_same_value s1
+        .endif
+        sub     sp, sp, a4              # the free slots
+        addi    a3, sp, 16              # A: lowest slot, the 4th argument
+        jalr    a5                      # evaluator(tstate, frame, throwflag, A)
+        .if \through_records
+        .cfi_restore_state
+        .endif
+        addi    sp, s1, -48             # drop the area
+        .cfi_def_cfa sp, 48
+        ld      s1, 24(sp)              # the caller's s1
+        .cfi_restore s1
+        ld      ra, 40(sp)              # the return address
+        .cfi_restore ra
+        ld      s0, 32(sp)              # the caller's s0
+        .cfi_restore s0
+        addi    sp, sp, 48
+        .cfi_def_cfa_offset 0
+        ret                             # the evaluator's result is in a0
+        .cfi_endproc
+        .size   \name, . - \name
+        .endm
+
+        .text
+        ENTER_AREA _PyPerf_EnterArea, 0, 0
+        ENTER_AREA _PyPerf_ContinueArea, 1, 0
+        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 0, 1
+        ENTER_AREA _PyPerf_ContinueAreaWithUnwindInfo, 1, 1
+
+/* What a label looks like in a jitdump, 16 bytes; see the x86-64 file.  */
+        .globl  _PyPerf_LabelModel
+        .hidden _PyPerf_LabelModel
+        .type   _PyPerf_LabelModel, @function
+        .p2align 4
+_PyPerf_LabelModel:
+        .cfi_startproc
+        .cfi_def_cfa s0, 0              # s0: the record after the label's
+        .cfi_offset s0, -16             # its next
+        .cfi_offset ra, -8              # its label
+        .word   0                       # no instruction: stop whoever gets here
+        .word   0                       # the label points behind this
+        .quad   0                       # the jitdump numbers its labels here
+        .cfi_endproc
+        .size   _PyPerf_LabelModel, . - _PyPerf_LabelModel
+
+        .section .note.GNU-stack, "", @progbits

@@ -31,9 +31,9 @@
         .p2align 4
 \name:
         .cfi_startproc
-        addi    sp, sp, -48
+        addi    sp, sp, -48             # X, s1, padding, R0
         .cfi_def_cfa_offset 48
-        sd      ra, 40(sp)
+        sd      ra, 40(sp)              # X: the return address
         .cfi_offset ra, -8
         sd      s0, 32(sp)              # X: the real record is complete
         .cfi_offset s0, -16
@@ -70,7 +70,7 @@
         .cfi_restore ra
         ld      s0, 32(sp)              # the caller's s0
         .cfi_restore s0
-        addi    sp, sp, 48
+        addi    sp, sp, 48              # drop X and what is below it
         .cfi_def_cfa_offset 0
         ret                             # the evaluator's result is in a0
         .cfi_endproc

@@ -10,7 +10,7 @@ import time
 import unittest
 from test import support
 from test.support.perf_helper import remove_map
-from test.support.perfpy_case import (NOBODY, OfDwarf, RecordingTestCase,
+from test.support.perfpy_case import (OfDwarf, RecordingTestCase, become_nobody,
                                       clean_environment)
 
 SERVER = """
@@ -107,13 +107,8 @@ class AttachTest(AttachTestCase, RecordingTestCase):
                 self.skipTest("there is no process of another user")
             result = self.perfpy("run", "--attach", "1", status=125)
         else:
-            def become_nobody():
-                os.setgroups([])
-                os.setgid(NOBODY)
-                os.setuid(NOBODY)
-
+            self.admit_nobody()
             server = self.start("-X", "perf")
-            os.chmod(self.directory, 0o777)
             result = self.perfpy("run", "--attach", str(server.pid),
                                  status=125, preexec_fn=become_nobody)
         self.assertRegex(result.stderr, "belongs to user root; become")

@@ -19,8 +19,8 @@ import unittest
 from test import support
 from test.support.perf_helper import remove_map
 from test.support.perfpy_case import (NO_FP, NOBODY, OfDwarf,
-                                      RecordingTestCase, clean_environment,
-                                      shares, stacks)
+                                      RecordingTestCase, become_nobody,
+                                      clean_environment, shares, stacks)
 
 from perfpy import advice, recording
 from perfpy.perf import Perf
@@ -488,20 +488,8 @@ class PlacesTest(RecordingTestCase):
         with open("/proc/sys/kernel/perf_event_paranoid") as file:
             if int(file.read()) > 2:
                 self.skipTest("perf_event_paranoid keeps out ordinary users")
-        os.chmod(self.directory, 0o777)
+        self.admit_nobody()
         script = self.script(NESTED)
-
-        def become_nobody():
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-
-        for name in sys.executable, os.__file__:
-            probe = subprocess.run(["cat", name], preexec_fn=become_nobody,
-                                   stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-            if probe.returncode:
-                self.skipTest(f"{name} is not readable for others")
         result = self.record(script, preexec_fn=become_nobody,
                              env=clean_environment(HOME="/nonexistent"))
         self.assertShown(result.profile, "foo", "bar", "baz", "busy")

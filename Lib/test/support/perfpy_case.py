@@ -72,6 +72,13 @@ def stacks(profile):
             for thread in profile.threads for stack in thread.stacks}
 
 
+def become_nobody():
+    """In a child process of root: go on as a user without any rights."""
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
 class PerfpyTestCase(unittest.TestCase):
 
     # The format that takes no time.
@@ -91,6 +98,16 @@ class PerfpyTestCase(unittest.TestCase):
 
     def script(self, text, name="script.py"):
         return self.write(name, PRELUDE + textwrap.dedent(text))
+
+    def admit_nobody(self):
+        """Let become_nobody() work here; skip the test if it cannot."""
+        os.chmod(self.directory, 0o777)
+        for name in sys.executable, os.__file__:
+            probe = subprocess.run(["cat", name], preexec_fn=become_nobody,
+                                   stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+            if probe.returncode:
+                self.skipTest(f"{name} is not readable for others")
 
     def command(self, *arguments):
         return [sys.executable, "-m", "perfpy", *arguments]

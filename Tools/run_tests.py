@@ -224,8 +224,9 @@ def main():
     parser.add_argument("--module-path", type=pathlib.Path,
                         help="where our tests find _testperf")
     options = parser.parse_args()
-    # A shell's background job ignores it, and so would all the tests.
+    # A shell's background job ignores these, and so would all the tests.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     if options.perf == "map":
         print("run_tests: the tests' programs leave their maps in /tmp; to "
               f"remove them: {sys.executable} -m perfpy clean", flush=True)

@@ -10,7 +10,8 @@
  * shared by the process.
  *
  * Fork: the child closes its parent's file and, if any interpreter is on, lists
- * all inherited symbols in a file of its own.  Failure: activation reports it;
+ * all inherited symbols in a file of its own.  A child that nobody told of the
+ * fork does so before it adds a symbol.  Failure: activation reports it;
  * later, one line on stderr, and the program runs on with nameless functions.
  * The program's pending exception is never touched.
  */
@@ -26,6 +27,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* --- Back ends ------------------------------------------------------------- */
 
@@ -77,6 +79,7 @@ static struct {
                                    runtime has ended */
     _PyPerf_enterfunc *enter_area;      /* these two outlive back_end */
     _PyPerf_continuefunc *continue_area;
+    pid_t process;              /* whose file that is */
     bool is_incomplete;         /* its file lacks symbols, and we said so */
 } trampoline;
 
@@ -132,6 +135,43 @@ warn(int error)
     }
 }
 
+/* --- Processes ------------------------------------------------------------- */
+
+static bool is_on_anywhere(void);
+
+static void
+adopt_symbols(void)
+{
+    const BackEnd *back_end = trampoline.back_end;
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(back_ends); i++) {
+        back_ends[i].after_fork_child();
+    }
+    _PyPerfLabels_AfterFork_Child();
+    trampoline.process = getpid();
+    if (back_end == NULL || !is_on_anywhere()) {
+        trampoline.back_end = NULL;
+    }
+    else if (back_end->open() < 0 || announce_all(back_end) < 0) {
+        warn(errno);
+    }
+}
+
+void
+_PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
+{
+    adopt_symbols();
+}
+
+/* C programs fork without telling Python: uWSGI, unless asked to.  Called before
+   anything is added, or two children would name one address differently. */
+static void
+notice_fork(void)
+{
+    if (trampoline.back_end != NULL && trampoline.process != getpid()) {
+        adopt_symbols();
+    }
+}
+
 /* --- Labels ---------------------------------------------------------------- */
 
 /* Return 0, or -1 with errno set if profilers will not know the name of a code
@@ -140,6 +180,7 @@ static int
 ensure_label(PyCodeObject *code)
 {
     _PyPerfSymbol *new_symbol;
+    notice_fork();
     int result = _PyPerfLabels_Assign(code, &new_symbol);
     /* The last objects of a runtime die after its files are closed. */
     if (new_symbol == NULL || trampoline.back_end == NULL) {
@@ -402,6 +443,7 @@ use_back_end(const BackEnd *back_end)
         trampoline.back_end->close();
     }
     trampoline.back_end = back_end;
+    trampoline.process = getpid();
     trampoline.enter_area = back_end->enter_area;
     trampoline.continue_area = back_end->continue_area;
     trampoline.is_incomplete = false;
@@ -416,6 +458,7 @@ _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name)
         PyErr_Format(PyExc_ValueError, "invalid backend: %s", name);
         return -1;
     }
+    notice_fork();
     if (_PyPerfLabels_Init(back_end->label_room) < 0) {
         PyErr_SetFromErrno(PyExc_OSError);
         return -1;
@@ -463,22 +506,6 @@ int
 _PyPerfTrampoline_IsActive(PyThreadState *tstate)
 {
     return is_on(tstate->interp);
-}
-
-void
-_PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
-{
-    const BackEnd *back_end = trampoline.back_end;
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(back_ends); i++) {
-        back_ends[i].after_fork_child();
-    }
-    _PyPerfLabels_AfterFork_Child();
-    if (back_end == NULL || !is_on_anywhere()) {
-        trampoline.back_end = NULL;
-    }
-    else if (back_end->open() < 0 || announce_all(back_end) < 0) {
-        warn(errno);
-    }
 }
 
 void

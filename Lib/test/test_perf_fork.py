@@ -288,6 +288,40 @@ class ForkTest(unittest.TestCase):
             assert "later" in symbols()
             """)
 
+    def test_untold_fork(self):
+        # C programs can fork without calling PyOS_AfterFork_Child().
+        run("""
+            import ctypes
+
+            def child(name):
+                make(name)()
+                own = symbols()
+                assert {"before", name} <= own.keys(), own
+                assert not is_in(own[name], parent_arenas)
+                assert map_descriptors() == [map_path(os.getpid())]
+                checker.check()
+                checker.finish(at_least=1)
+
+            def child_that_activates():
+                activate()
+                make("late")()
+                assert {"before", "late"} <= symbols().keys()
+                assert map_descriptors() == [map_path(os.getpid())]
+
+            os.fork = ctypes.PyDLL(None).fork
+            activate()
+            make("before")()
+            parent_arenas = arenas()
+            children = {name: run_in_child(child, name)
+                        for name in ("one", "other")}
+            for name, pid in children.items():
+                assert [n for n in ("one", "other") if n in symbols(pid)] == [
+                    name]
+            sys.deactivate_stack_trampoline()
+            run_in_child(child_that_activates)
+            assert not {"one", "other", "late"} & symbols().keys()
+            """)
+
     def test_descriptors(self):
         run("""
             import subprocess

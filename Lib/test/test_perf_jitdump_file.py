@@ -396,12 +396,23 @@ class ForkTest(JitdumpTestCase):
         return dumps
 
     def test_fork(self):
-        parent, child = self.run_fork("""
+        self.check_fork()
+
+    def test_untold_fork(self):
+        # C programs can fork without calling PyOS_AfterFork_Child().
+        self.check_fork("""
+            import ctypes
+            os.fork = ctypes.PyDLL(None).fork
+        """)
+
+    def check_fork(self, preparation=""):
+        parent, child = self.run_fork(textwrap.dedent(preparation)
+                                      + textwrap.dedent("""
             run("before")
             pid = fork()
             run("after")
             print(pid)
-        """, "-X", "perf_jit")
+        """), "-X", "perf_jit")
         self.assert_has(parent, "before", "after")
         self.assert_lacks(parent, "in child", "child")
         self.assert_has(child, "before", "in child")

@@ -192,8 +192,8 @@ for mode in OFF=1 PYTHONPERFSUPPORT=1 PYTHON_PERF_JIT_SUPPORT=1; do
     echo "gdb, $mode: active and an answer: ${said#* }"
 done
 
-# Two workers, forked after the application was imported.  Without the option
-# --py-call-osafterfork, Python is not told of the fork.
+# Two workers, forked after the application was imported.  uWSGI tells Python of
+# the fork only if asked to.
 plugin=/usr/lib/uwsgi/plugins/python3_plugin.so
 if [ ! -e "$plugin" ] || [ -z "$(command -v uwsgi)" ]; then
     echo "uwsgi: left out; apt-get install uwsgi-core uwsgi-plugin-python3"
@@ -232,10 +232,11 @@ while len(workers) < 2 and time.monotonic() < end:
     modes.add(mode)
 print(*modes, *workers)
 PROGRAM
-for mode in OFF=1 PYTHONPERFSUPPORT=1 PYTHON_PERF_JIT_SUPPORT=1; do
-    env LD_LIBRARY_PATH="$library" $mode uwsgi --plugin python3 \
+serve() {
+    mode=$1 option=$2
+    # shellcheck disable=SC2086  # an option, or none
+    env LD_LIBRARY_PATH="$library" "$mode" uwsgi --plugin python3 $option \
         --http-socket "$work/socket" --master --processes 2 --die-on-term \
-        --py-call-osafterfork \
         --chdir "$work" --wsgi-file site.py >"$work/uwsgi.log" 2>&1 &
     server=$!
     answers=$(/usr/bin/python3.11 "$work/client.py" "$work/socket")
@@ -245,7 +246,7 @@ for mode in OFF=1 PYTHONPERFSUPPORT=1 PYTHON_PERF_JIT_SUPPORT=1; do
     server=
     rm -f "$work/socket"
     expected=True
-    [ $mode != OFF=1 ] || expected=False
+    [ "$mode" != OFF=1 ] || expected=False
     # shellcheck disable=SC2086  # the mode and the workers
     set -- $answers
     [ $# -eq 3 ] && [ "$1" = $expected ] ||
@@ -258,10 +259,15 @@ for mode in OFF=1 PYTHONPERFSUPPORT=1 PYTHON_PERF_JIT_SUPPORT=1; do
         *) continue ;;
         esac
         grep -q -a "py::application:.*site.py" "$file" ||
-            fail "uwsgi, $mode: $file lacks the application"
+            fail "uwsgi $option, $mode: $file lacks the application"
     done
     for pid in "$first" "$@"; do
         rm -f "/tmp/perf-$pid.map"
     done
     echo "uwsgi, $mode: both workers answer, active: $expected"
+}
+
+for mode in OFF=1 PYTHONPERFSUPPORT=1 PYTHON_PERF_JIT_SUPPORT=1; do
+    serve $mode --py-call-osafterfork
+    serve $mode ""
 done

@@ -40,6 +40,12 @@ STOCK_TESTS = """
     test_yield_from
     """.split()
 
+# Minutes each, and not one way into or out of a function that others lack.
+LONG_TESTS = """
+    test_concurrent_futures test_multiprocessing_forkserver
+    test_multiprocessing_spawn
+    """.split()
+
 # What switches profiling on in each interpreter that the tests start.
 PROFILING = {
     "off": {},
@@ -70,6 +76,13 @@ def stock_tests():
     return [name for name in STOCK_TESTS
             if (test_directory() / f"{name}.py").exists()
             or (test_directory() / name).is_dir()]
+
+
+def chosen_tests(profiling):
+    if profiling == "off":
+        return our_tests() + stock_tests()
+    # Ours choose for themselves when they are profiled.
+    return [name for name in stock_tests() if name not in LONG_TESTS]
 
 
 def known_failures(profiling="off"):
@@ -211,7 +224,8 @@ def verify_known(env):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tests", nargs="*", help="default: ours, and the "
-                        "stock tests that the patches could touch")
+                        "stock tests that the patches could touch; with "
+                        "--perf, most of the latter")
     parser.add_argument("--all", action="store_true",
                         help="all that regrtest knows")
     parser.add_argument("--verify-known", action="store_true",
@@ -235,7 +249,7 @@ def main():
         well = verify_known(env)
     else:
         tests = [] if options.all else (options.tests
-                                        or our_tests() + stock_tests())
+                                        or chosen_tests(options.perf))
         with tempfile.TemporaryDirectory() as jitdumps:
             if options.perf == "jit":
                 env["JITDUMPDIR"] = jitdumps

@@ -552,8 +552,9 @@ sampled_bad_walks(void)
 PyDoc_STRVAR(stop_sampler_doc,
 "stop_sampler() -> dict\n"
 "\n"
-"walks: how many, without those that interrupted code without frame pointers,\n"
-"or a function that such code had called and that had no record yet\n"
+"walks: how many, without those that interrupted code without\n"
+"frame pointers, or a function that such code had called and\n"
+"that had no record yet\n"
 "elsewhere: how many of those\n"
 "unlabelled: walks that met no label\n"
 "labels: {label: how often it was the innermost}, of all labels met\n"
@@ -833,7 +834,7 @@ testperf_set_persist_after_fork(PyObject *Py_UNUSED(module), PyObject *enable)
         PyUnstable_PerfTrampoline_SetPersistAfterFork(is_true));
 }
 
-/* --- Faults; see Modules/_testperf_faults.c ------------------------------- */
+/* --- Faults; see Modules/_testperf_faults.c ------------------------------ */
 
 PyDoc_STRVAR(stop_faults_doc,
 "stop_faults()\n"

@@ -1,18 +1,19 @@
 /* Calls of the perf trampoline to the C library fail one by one.
  *
- * A library for LD_PRELOAD, used by Lib/test/test_perf_faults.py and built with
- * _testperf.  It stands between the interpreter and the C library; a call that
- * returns into one of our object files can be made to fail.  So the interpreter
- * under test is the one that users get.  The environment says what to do:
+ * A library for LD_PRELOAD, used by Lib/test/test_perf_faults.py and built
+ * with _testperf.  It stands between the interpreter and the C library; a
+ * call that returns into one of our object files can be made to fail.  So the
+ * interpreter under test is the one that users get.  The environment says
+ * what to do:
  *
- * PERF_TEST_FAULTS_CODE    a file of lines "START END OBJECT": where the code of
- *                          our object files is, as nm shows it
+ * PERF_TEST_FAULTS_CODE    a file of lines "START END OBJECT": where the code
+ *                          of our object files is, as nm shows it
  * PERF_TEST_FAULTS         the calls that fail, as in "m1,o3,w*": the first
  *                          malloc(), the third open() and every write().  The
  *                          letters are below.
- * PERF_TEST_FAULTS_TRACE   a file to which a line "LETTER NUMBER FUNCTION OBJECT
- *                          SITE FAILED" is appended for each call; SITE tells
- *                          calls in the source from one another
+ * PERF_TEST_FAULTS_TRACE   a file to which a line "LETTER NUMBER FUNCTION
+ *                          OBJECT SITE FAILED" is appended for each call; SITE
+ *                          tells calls in the source from one another
  * PERF_TEST_BEFORE_o3      a shell command that runs before the third open(),
  *                          and so on
  *
@@ -38,7 +39,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- Which calls fail ------------------------------------------------------ */
+/* --- Which calls fail ---------------------------------------------------- */
 
 static struct {
     bool is_on;
@@ -197,7 +198,7 @@ start(void)
     state.is_on = true;
 }
 
-/* --- The calls ------------------------------------------------------------- */
+/* --- The calls ----------------------------------------------------------- */
 
 #define CALLER __builtin_return_address(0)
 
@@ -309,8 +310,8 @@ close(int fd)
     return result;
 }
 
-/* w: the disk is full.  p: it is after half of the bytes, as the next call is told.
-   e, b: a signal comes, before the first or after half of the bytes. */
+/* w: the disk is full.  p: it is after half of the bytes, as the next call is
+   told.  e, b: a signal comes, before the first or after half of the bytes. */
 DEFINE_REAL(write);
 ssize_t
 write(int fd, const void *bytes, size_t length)

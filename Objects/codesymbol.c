@@ -48,8 +48,8 @@ write_character(Writer *writer, Py_UCS4 ch)
 {
     if (breaks_line_or_encoding(ch)) {
         char escape[sizeof("\\uffff")];
-        PyOS_snprintf(escape, sizeof(escape), ch < 0x100 ? "\\x%02x" : "\\u%04x",
-                      (unsigned int)ch);
+        PyOS_snprintf(escape, sizeof(escape),
+                      ch < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned int)ch);
         write_bytes(writer, escape);
     }
     else if (ch < 0x80) {

@@ -7,8 +7,9 @@
                                size_t free_bytes,                 x4
                                _PyPerf_areaevalfunc evaluator)    x5
 
-   asm_trampoline_x86_64.S explains the functions, who calls them, and the
-   unwind information.  The stack while the evaluator runs, high addresses first:
+   asm_trampoline_x86_64.S explains the functions, who calls them, and
+   the unwind information.  The stack while the evaluator runs, high
+   addresses first:
 
         caller's lr (signed, with PAC)
    X:   caller's x29                   the real frame record
@@ -78,7 +79,7 @@
         .endif
         sub     sp, sp, x4              // the free slots
         mov     x3, sp                  // A: lowest slot, the 4th argument
-        blr     x5                      // evaluator(tstate, frame, throwflag, A)
+        blr     x5                      // evaluator(tstate, frame, flag, A)
         .if \through_records
         .cfi_restore_state
         .endif

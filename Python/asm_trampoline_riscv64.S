@@ -8,9 +8,9 @@
                                _PyPerf_areaevalfunc evaluator)    a5
 
    asm_trampoline_x86_64.S explains the functions, who calls them, and the
-   unwind information.  Here a frame pointer holds the address behind its record:
-   "X" in a register or in memory is the address above X.  The stack while the
-   evaluator runs, high addresses first:
+   unwind information.  Here a frame pointer holds the address behind its
+   record: "X" in a register or in memory is the address above X.  The stack
+   while the evaluator runs, high addresses first:
 
         caller's ra
    X:   caller's s0                    the real frame record
@@ -58,7 +58,7 @@
         .endif
         sub     sp, sp, a4              # the free slots
         addi    a3, sp, 16              # A: lowest slot, the 4th argument
-        jalr    a5                      # evaluator(tstate, frame, throwflag, A)
+        jalr    a5                      # evaluator(tstate, frame, flag, A)
         .if \through_records
         .cfi_restore_state
         .endif
@@ -93,7 +93,7 @@ _PyPerf_LabelModel:
         .cfi_def_cfa s0, 0              # s0: the record after the label's
         .cfi_offset s0, -16             # its next
         .cfi_offset ra, -8              # its label
-        .word   0                       # no instruction: stop whoever gets here
+        .word   0                       # illegal: stop whoever gets here
         .word   0                       # the label points behind this
         .quad   0                       # the jitdump numbers its labels here
         .cfi_endproc

@@ -11,9 +11,9 @@
    enters a Python function, with the GIL held.  It cannot fail, touches no
    state but its own stack frame, and is therefore indifferent to fork.
 
-   _PyPerf_ContinueArea takes a record instead of throwflag, which is 0 then.  It
-   is for a Python function that a Python function has called when its area was
-   full: there the records go on, without the C frames in between.
+   _PyPerf_ContinueArea takes a record instead of throwflag, which is 0 then.
+   It is for a Python function that a Python function has called when its area
+   was full: there the records go on, without the C frames in between.
 
    The stack while the evaluator runs, high addresses first:
 
@@ -40,7 +40,7 @@
    unwind information for labels from the jitdump.  */
 
 #ifdef __CET__
-#  include <cet.h>                      /* the property note for IBT and SHSTK */
+#  include <cet.h>                      /* property note for IBT and SHSTK */
 #else
 #  define _CET_ENDBR
 #endif
@@ -52,7 +52,7 @@
         .p2align 4
 \name:
         .cfi_startproc
-        _CET_ENDBR                      /* may be reached by an indirect call */
+        _CET_ENDBR                      /* reached by an indirect call */
         pushq   %rbp                    /* X: the real record is complete */
         .cfi_def_cfa_offset 16
         .cfi_offset %rbp, -16
@@ -78,7 +78,7 @@
         subq    %r8, %rsp               /* the free slots */
         movq    %rsp, %rcx              /* A: lowest slot, the 4th argument */
         subq    $8, %rsp                /* align the stack for the call */
-        call    *%r9                    /* evaluator(tstate, frame, throwflag, A) */
+        call    *%r9                    /* evaluator(tstate, frame, flag, A) */
         .if \through_records
         .cfi_restore_state
         .endif
@@ -101,19 +101,19 @@
         ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 0, 1
         ENTER_AREA _PyPerf_ContinueAreaWithUnwindInfo, 1, 1
 
-/* What a label looks like in a jitdump, 16 bytes.  Nothing ever runs it: labels
-   only return, in the eyes of a profiler, by the rule that is written here.  */
+/* What a label looks like in a jitdump, 16 bytes.  Nothing ever runs it:
+   labels only return, in the eyes of a profiler, by the rule written here.  */
         .globl  _PyPerf_LabelModel
         .hidden _PyPerf_LabelModel
         .type   _PyPerf_LabelModel, @function
         .p2align 4
 _PyPerf_LabelModel:
         .cfi_startproc
-        .cfi_def_cfa %rbp, 16           /* %rbp: the record after the label's */
+        .cfi_def_cfa %rbp, 16           /* %rbp: record after the label's */
         .cfi_offset %rbp, -16           /* its next */
         ud2                             /* stop whoever gets here */
         .fill   6, 1, 0x90              /* the label points behind this */
-        .quad   0                       /* the jitdump numbers its labels here */
+        .quad   0                       /* the jitdump numbers labels here */
         .cfi_endproc
         .size   _PyPerf_LabelModel, . - _PyPerf_LabelModel
 

@@ -6,8 +6,8 @@
  * its instructions runs.
  *
  * The function keeps the name _PyEval_EvalFrameDefault, by which gdb's py-bt
- * knows an evaluator, and is linked by another one that starts with it, because
- * other tools look for that.
+ * knows an evaluator, and is linked by another one that starts with it,
+ * because other tools look for that.
  */
 
 #define Py_CEVAL_LABELLED

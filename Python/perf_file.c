@@ -1,8 +1,8 @@
 /* Files that profilers read, in directories that strangers may write to.
  *
  * Used by the back ends, Python/perf_map.c and Python/perf_jitdump.c, under
- * their locks.  What happens on fork and on failure is up to them; the contracts
- * are in pycore_perf_file.h.
+ * their locks.  What happens on fork and on failure is up to them; the
+ * contracts are in pycore_perf_file.h.
  */
 
 #include "Python.h"
@@ -60,7 +60,8 @@ process_start_time(void)
 static bool
 is_private_file(const struct stat *st)
 {
-    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid()
+           && st->st_nlink == 1;
 }
 
 static bool
@@ -128,8 +129,8 @@ open_or_create(const _PyPerfFile *file, bool may_append, struct stat *opened)
         }
         fd = open(path, flags);
         if (fd >= 0) {
-            /* Between the two, a stranger may have put a link to a file of ours
-               here, and have removed it again. */
+            /* Between the two, a stranger may have put a link to a file of
+               ours here, and have removed it again. */
             if (fstat(fd, opened) == 0 && is_same_file(opened, &st)
                 && is_private_file(opened)) {
                 return fd;

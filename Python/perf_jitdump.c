@@ -18,8 +18,9 @@
  *      E   .eh_frame       at the next multiple of 8: CIE, FDE, end mark
  *      H   .eh_frame_hdr   a search table with one entry
  *
- * Addresses in E and H are relative, so they are the same for all symbols.  perf
- * maps T, E and H at the label's address: the next label must be farther off.
+ * Addresses in E and H are relative, so they are the same for all symbols.
+ * perf maps T, E and H at the label's address: the next label must be
+ * farther off.
  */
 
 #include "Python.h"
@@ -35,7 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- Records ---------------------------------------------------------------- */
+/* --- Records ------------------------------------------------------------- */
 
 #define JITDUMP_MAGIC 0x4A695444
 #define JITDUMP_VERSION 1
@@ -83,7 +84,7 @@ typedef struct {
 
 #define ALIGN_8(size) (((size) + 7) & ~(size_t)7)
 
-/* --- The model of a label (Python/asm_trampoline_*.S) ------------------------ */
+/* --- The model of a label (Python/asm_trampoline_*.S) -------------------- */
 
 /* Code of LABEL_SIZE bytes with the unwind information of a label.  The last
    eight bytes are replaced by a number that makes each symbol's code unique:
@@ -106,8 +107,8 @@ static struct {
 #define DW_EH_PE_pcrel 0x10
 #define DW_EH_PE_datarel 0x30
 
-/* The fixed head of an entry of .eh_frame.  In a CIE, the identifier is 0; in an
-   FDE it is the distance back to its CIE, and the addressed code follows. */
+/* The fixed head of an entry of .eh_frame.  In a CIE, the identifier is 0; in
+   an FDE, the distance back to its CIE, and the addressed code follows. */
 typedef struct {
     uint32_t length;            /* of what follows this field */
     uint32_t identifier;
@@ -132,7 +133,7 @@ entry_size(const FrameEntry *entry)
     return sizeof(entry->length) + entry->length;
 }
 
-/* Look for the model's FDE in the .eh_frame_hdr of the object it is linked to. */
+/* Look for the model's FDE in .eh_frame_hdr of the object it is linked to. */
 static int
 find_model_fde(struct dl_phdr_info *info, size_t Py_UNUSED(size), void *arg)
 {
@@ -150,7 +151,8 @@ find_model_fde(struct dl_phdr_info *info, size_t Py_UNUSED(size), void *arg)
         }
         const int32_t *table = &header->initial_location;
         for (uint32_t n = 0; n < header->fde_count; n++) {
-            if ((uintptr_t)start + (uintptr_t)(intptr_t)table[2 * n] == model) {
+            const intptr_t offset = table[2 * n];
+            if ((uintptr_t)start + (uintptr_t)offset == model) {
                 *(const FrameEntry **)arg =
                     (const FrameEntry *)(start + table[2 * n + 1]);
                 return 1;
@@ -211,7 +213,7 @@ make_unwinding(void)
     return 0;
 }
 
-/* --- The file --------------------------------------------------------------- */
+/* --- The file ------------------------------------------------------------ */
 
 static struct {
     _PyPerfFile file;
@@ -227,7 +229,7 @@ timestamp(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* The ELF header of the object that this file is linked into; by the linker. */
+/* The ELF header of the object this file is linked into; by the linker. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 static size_t
@@ -336,8 +338,8 @@ append_records(const _PyPerfSymbol *symbol)
     };
     CodeLoad load = {
         .header.id = JIT_CODE_LOAD,
-        .header.total_size = (uint32_t)ALIGN_8(sizeof(load) + symbol->length + 1
-                                               + LABEL_SIZE),
+        .header.total_size = (uint32_t)ALIGN_8(sizeof(load) + symbol->length
+                                               + 1 + LABEL_SIZE),
         .header.timestamp = info.header.timestamp,
         .pid = (uint32_t)getpid(),
         .tid = (uint32_t)syscall(SYS_gettid),

@@ -1,7 +1,7 @@
 /* Labels: which address stands for which Python function.
  *
- * Called by Python/perf_trampoline.c with the GIL held.  The table of symbols is
- * shared by all interpreters of the process and only grows.
+ * Called by Python/perf_trampoline.c with the GIL held.  The table of symbols
+ * is shared by all interpreters of the process and only grows.
  *
  * An arena is address space, not memory: pages that are mapped readable and
  * executable once, never touched, and so never backed by anything.  Nothing

@@ -150,7 +150,7 @@ _PyPerfMap_AfterFork_Child(void)
 }
 
 
-/* --- Public functions; see Include/cpython/perf_trampoline.h -------------- */
+/* --- Public functions; see Include/cpython/perf_trampoline.h ------------- */
 
 int
 PyUnstable_PerfMapState_Init(void)
@@ -186,7 +186,7 @@ PyUnstable_PerfMapState_Fini(void)
     pthread_mutex_unlock(&map.lock);
 }
 
-/* Append length bytes of another map, all or none.  The caller holds the lock. */
+/* Append length bytes of another map, all or none, with the lock held. */
 static int
 append_from(int other, size_t length)
 {

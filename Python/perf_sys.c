@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-/* --- sys functions --------------------------------------------------------- */
+/* --- sys functions ------------------------------------------------------- */
 
 const char _PyPerfTrampoline_SysActivate_doc[] =
 "activate_stack_trampoline($module, backend, /)\n"
@@ -23,9 +23,9 @@ const char _PyPerfTrampoline_SysActivate_doc[] =
 "\n"
 "Let native profilers see Python functions by name from now on.\n"
 "\n"
-"The back end \"perf\" writes symbols to /tmp/perf-PID.map, \"perf_jit\" to the\n"
-"jitdump jit-PID.dump in $JITDUMPDIR or /tmp.  If the trampoline is active\n"
-"already, this only makes sure that it uses that back end.";
+"The back end \"perf\" writes symbols to /tmp/perf-PID.map, \"perf_jit\" to\n"
+"the jitdump jit-PID.dump in $JITDUMPDIR or /tmp.  If the trampoline is\n"
+"active already, this only makes sure that it uses that back end.";
 
 PyObject *
 _PyPerfTrampoline_SysActivate(PyObject *Py_UNUSED(module), PyObject *backend)
@@ -58,8 +58,8 @@ const char _PyPerfTrampoline_SysDeactivate_doc[] =
 "\n"
 "Stop showing Python functions to native profilers.\n"
 "\n"
-"Functions that are running keep their names until they return.  Does nothing\n"
-"if the trampoline is not active.";
+"Functions that are running keep their names until they return.  Does\n"
+"nothing if the trampoline is not active.";
 
 PyObject *
 _PyPerfTrampoline_SysDeactivate(PyObject *Py_UNUSED(module),
@@ -82,7 +82,7 @@ _PyPerfTrampoline_SysIsActive(PyObject *Py_UNUSED(module),
     return PyBool_FromLong(_PyPerfTrampoline_IsActive(_PyThreadState_GET()));
 }
 
-/* --- Options ---------------------------------------------------------------- */
+/* --- Options ------------------------------------------------------------- */
 
 typedef enum {NOT_GIVEN, OFF, ON} Switch;
 
@@ -138,8 +138,8 @@ static const Option options[] = {
     {"perf", L"perf", "PYTHONPERFSUPPORT"},
 };
 
-/* Return the option that is on, or NULL.  -X beats the environment: it can also
-   switch its own variable off. */
+/* Return the option that is on, or NULL.  -X beats the environment: it can
+   also switch its own variable off. */
 static const Option *
 find_option(const PyConfig *config, const char **given_as)
 {

@@ -2,18 +2,18 @@
  * native profiling is on, and the life of that state.
  *
  * Switched on and off by Python/perf_sys.c (sys functions, -X perf, the
- * environment), told of forks by posixmodule.c and of the end by pylifecycle.c.
- * Everything here runs with the GIL held.
+ * environment), told of forks by posixmodule.c and of the end by
+ * pylifecycle.c.  Everything here runs with the GIL held.
  *
  * On or off is a property of an interpreter and is kept nowhere but in its
- * eval_frame.  The back end, which writes symbols to a file, and the labels are
- * shared by the process.
+ * eval_frame.  The back end, which writes symbols to a file, and the labels
+ * are shared by the process.
  *
- * Fork: the child closes its parent's file and, if any interpreter is on, lists
- * all inherited symbols in a file of its own.  A child that nobody told of the
- * fork does so before it adds a symbol.  Failure: activation reports it;
- * later, one line on stderr, and the program runs on with nameless functions.
- * The program's pending exception is never touched.
+ * Fork: the child closes its parent's file and, if any interpreter is on,
+ * lists all inherited symbols in a file of its own.  A child that nobody told
+ * of the fork does so before it adds a symbol.  Failure: activation reports
+ * it; later, one line on stderr, and the program runs on with nameless
+ * functions.  The program's pending exception is never touched.
  */
 
 #include "Python.h"
@@ -29,7 +29,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* --- Back ends ------------------------------------------------------------- */
+/* --- Back ends ----------------------------------------------------------- */
 
 typedef struct {
     const char *name;
@@ -135,7 +135,7 @@ warn(int error)
     }
 }
 
-/* --- Processes ------------------------------------------------------------- */
+/* --- Processes ----------------------------------------------------------- */
 
 static bool is_on_anywhere(void);
 
@@ -162,8 +162,8 @@ _PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
     adopt_symbols();
 }
 
-/* C programs fork without telling Python: uWSGI, unless asked to.  Called before
-   anything is added, or two children would name one address differently. */
+/* C programs fork without telling Python: uWSGI, unless asked to.  Called
+   before an addition, or two children would name one address differently. */
 static void
 notice_fork(void)
 {
@@ -172,7 +172,7 @@ notice_fork(void)
     }
 }
 
-/* --- Labels ---------------------------------------------------------------- */
+/* --- Labels -------------------------------------------------------------- */
 
 /* Return 0, or -1 with errno set if profilers will not know the name of a code
    object that had no label yet.  It has one in either case. */
@@ -210,7 +210,7 @@ _PyPerfTrampoline_Label(PyCodeObject *code)
     return _PyPerfLabels_base + offset;
 }
 
-/* --- Areas ----------------------------------------------------------------- */
+/* --- Areas --------------------------------------------------------------- */
 
 /* Slots of an area that C enters, and of one that continues a full area: with
    these, deep recursion takes less than 32 bytes of C stack a call. */
@@ -220,8 +220,8 @@ _PyPerfTrampoline_Label(PyCodeObject *code)
 /* Areas of AREA_SLOTS may take an eighth of a thread's C stack... */
 #define STACK_PER_AREA (8 * AREA_SLOTS * sizeof(_PyPerf_record))
 
-/* ...and beyond this depth no area gets slots: a program with a raised recursion
-   limit needs its C stack more than we do. */
+/* ...and beyond this depth no area gets slots: a program with a raised
+   recursion limit needs its C stack more than we do. */
 #define MAX_LABELLED_DEPTH 2048
 
 static int max_depth = MAX_LABELLED_DEPTH;
@@ -273,7 +273,7 @@ _PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
                                     _PyEval_EvalFrameDefault_labelled);
 }
 
-/* --- The hook -------------------------------------------------------------- */
+/* --- The hook ------------------------------------------------------------ */
 
 static Py_NO_INLINE PyObject *
 eval_frame_carefully(PyThreadState *tstate, _PyInterpreterFrame *frame,
@@ -323,7 +323,7 @@ find_predecessor(PyInterpreterState *interp)
 }
 
 /* The hook of such interpreters.  The other evaluator does not know of areas:
-   it gets one without slots, and each call of a Python function is a C call. */
+   it gets one without slots, so each call of a Python function is a C call. */
 static PyObject *
 eval_frame_of_other_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
                          int throwflag)
@@ -352,7 +352,7 @@ is_on_anywhere(void)
     return interp != NULL;
 }
 
-/* --- Frames without an evaluator -------------------------------------------- */
+/* --- Frames without an evaluator ----------------------------------------- */
 
 typedef struct {
     _PyPerf_throwfunc *throw;
@@ -411,7 +411,7 @@ install_hook(PyInterpreterState *interp)
     return 0;
 }
 
-/* --- On and off ------------------------------------------------------------ */
+/* --- On and off ---------------------------------------------------------- */
 
 static int
 set_os_error(const BackEnd *back_end)
@@ -420,8 +420,8 @@ set_os_error(const BackEnd *back_end)
     return -1;
 }
 
-/* Make back_end the one in use and let it know all symbols.  If that fails, the
-   one before stays in use. */
+/* Make back_end the one in use and let it know all symbols.  If that fails,
+   the one before stays in use. */
 static int
 use_back_end(const BackEnd *back_end)
 {
@@ -517,7 +517,7 @@ _PyPerfTrampoline_Fini(void)
     }
 }
 
-/* --- Public functions; see Include/cpython/perf_trampoline.h -------------- */
+/* --- Public functions; see Include/cpython/perf_trampoline.h ------------- */
 
 int
 PyUnstable_PerfTrampoline_CompileCode(PyCodeObject *code)

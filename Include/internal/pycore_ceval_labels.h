@@ -54,8 +54,8 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
 #  define CEVAL_LINK (*(_PyPerf_record *volatile *)CEVAL_OWN_RECORD)
 
 /* No further slot.  An area made without free slots is saturated: it only ever
- * shows the innermost function of its evaluator.  Its single record is followed
- * by something other than the next record upwards. */
+ * shows the innermost function of its evaluator.  Its single record is
+ * followed by something other than the next record upwards. */
 #  define CEVAL_AREA_IS_FULL() (CEVAL_LINK == lowest)
 #  define CEVAL_AREA_IS_SATURATED() \
        (_PyPerfArch_RECORD(lowest)->next != lowest + 1)

@@ -23,8 +23,9 @@ extern "C" {
  * _PyPerfArch_RECORD(pointer)   where the frame record is that a frame pointer
  *     stands for; pointer is a pointer to the type of the record, 16 bytes
  *
- * _PyPerfArch_LEAVES_LACK_RECORDS   defined if functions that call nothing keep
- *     the caller's frame pointer only, where records have the return address */
+ * _PyPerfArch_LEAVES_LACK_RECORDS   defined if functions that call
+ *     nothing keep the caller's frame pointer only, where records have the
+ *     return address */
 
 #if defined(__x86_64__)
 
@@ -53,8 +54,8 @@ _PyPerfArch_TopOfStack(const uintptr_t *top, uintptr_t frame_pointer)
     _PyPerfArch_PlainAddress((ucontext)->uc_mcontext.regs[30])
 #  define _PyPerfArch_RECORD(pointer) (pointer)
 
-/* The instruction xpaclri, spelled for any assembler.  A processor that does not
- * sign return addresses ignores it. */
+/* The instruction xpaclri, spelled for any assembler.  A processor that does
+ * not sign return addresses ignores it. */
 static inline uintptr_t
 _PyPerfArch_PlainAddress(uintptr_t address)
 {

@@ -20,7 +20,7 @@ typedef struct {
     dev_t device;               /* fd's file, to know it again */
     ino_t inode;
     bool is_empty;              /* as far as we know */
-    off_t torn;                 /* bytes at its end that ought not to be there */
+    off_t torn;                 /* bytes at its end that must not be there */
     char path[PATH_MAX];
     struct {
         bool is_active;
@@ -47,9 +47,9 @@ extern bool _PyPerfFile_IsOpen(const _PyPerfFile *file);
 extern int _PyPerfFile_Append(_PyPerfFile *file, const void *bytes,
                               size_t length);
 
-/* Collect what is appended in memory, for a few milliseconds at most, until the
- * release, which writes it.  What cannot be written stays held, and is written
- * before anything else later.  Return 0, or -1 with errno. */
+/* Collect what is appended in memory, for a few milliseconds at most, until
+ * the release, which writes it.  What cannot be written stays held, and is
+ * written before anything else later.  Return 0, or -1 with errno. */
 extern void _PyPerfFile_Hold(_PyPerfFile *file);
 extern int _PyPerfFile_Release(_PyPerfFile *file);
 

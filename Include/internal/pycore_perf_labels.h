@@ -12,13 +12,14 @@ extern "C" {
 
 /* Labels: addresses that stand for Python functions in native call stacks.
  *
- * Every distinct symbol "py::<qualname>:<filename>" owns a few bytes of address
- * space in an arena, executable memory that is never written nor run.  Symbols
- * live as long as the process; code objects with equal symbols share one.
+ * Every distinct symbol "py::<qualname>:<filename>" owns a few bytes of
+ * address space in an arena, executable memory that is never written nor
+ * run.  Symbols live as long as the process; code objects with equal symbols
+ * share one.
  *
  * A code object refers to its label by a 32-bit offset.  It is kept in four
- * bytes of padding in PyCodeObject, so that the hot paths need one load and the
- * struct keeps its size and layout.  0: no label yet. */
+ * bytes of padding in PyCodeObject, so that the hot paths need one load and
+ * the struct keeps its size and layout.  0: no label yet. */
 
 typedef uint32_t _PyPerf_offset;
 
@@ -35,7 +36,7 @@ _PyCode_LabelOffset(const PyCodeObject *code)
     return (_PyPerf_offset *)((char *)code + _PyCode_LABEL_POSITION);
 }
 
-/* The constructor of code objects has to call this: it leaves padding alone. */
+/* The constructor of code objects must call this: it leaves padding alone. */
 #  define _PyCode_INIT_LABEL(code) (*_PyCode_LabelOffset(code) = 0)
 #else
 #  define _PyCode_INIT_LABEL(code) ((void)0)
@@ -48,7 +49,7 @@ _PyCode_LabelOffset(const PyCodeObject *code)
 typedef struct _PyPerfSymbol {
     uintptr_t start;
     uint32_t room;              /* the next symbol is at least so far away */
-    uint32_t announced;         /* a bit for each back end that has written it */
+    uint32_t announced;         /* a bit for each back end that wrote it */
     uint32_t length;
     char name[];                /* UTF-8, printable, NUL-terminated */
 } _PyPerfSymbol;
@@ -56,14 +57,15 @@ typedef struct _PyPerfSymbol {
 /* label address = _PyPerfLabels_base + offset */
 extern uintptr_t _PyPerfLabels_base;
 
-/* Make ready to hand out labels, from now on with so much room for each symbol.
- * Return 0, or -1 with errno set. */
+/* Make ready to hand out labels, from now on with so much room for each
+ * symbol.  Return 0, or -1 with errno set. */
 extern int _PyPerfLabels_Init(uint32_t room);
 
-/* Find or make the label of code and remember it in code.  Sets *is_new to the
- * symbol if it was made now and should be announced, else to NULL.  Return 0, or
- * -1 with errno if there was no memory: the label is that of "py::<unknown>"
- * then.  The GIL must be held, _PyPerfLabels_Init() have succeeded. */
+/* Find or make the label of code and remember it in code.  Sets *is_new
+ * to the symbol if it was made now and should be announced, else to
+ * NULL.  Return 0, or -1 with errno if there was no memory: the label is
+ * that of "py::<unknown>" then.  The GIL must be held,
+ * _PyPerfLabels_Init() have succeeded. */
 extern int _PyPerfLabels_Assign(PyCodeObject *code, _PyPerfSymbol **is_new);
 
 /* Call visit for each symbol until it returns non-zero; return that, or 0. */

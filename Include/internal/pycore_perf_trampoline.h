@@ -12,7 +12,7 @@ extern "C" {
  * files call.  Unless a contract says otherwise, call with the GIL held.
  * The mechanism is described in Doc/design/frame_labels.rst. */
 
-/* --- Life cycle (Python/perf_sys.c) --------------------------------------- */
+/* --- Life cycle (Python/perf_sys.c) -------------------------------------- */
 
 /* Switch the trampoline on in a new interpreter if -X perf or the environment
  * asks for it.  A failure is one line on stderr: the program runs on. */
@@ -34,14 +34,14 @@ extern const char _PyPerfTrampoline_SysIsActive_doc[];
     {"is_stack_trampoline_active", _PyPerfTrampoline_SysIsActive,             \
      METH_NOARGS, _PyPerfTrampoline_SysIsActive_doc},
 
-/* --- The trampoline (Python/perf_trampoline.c or ..._stub.c) -------------- */
+/* --- The trampoline (Python/perf_trampoline.c or ..._stub.c) ------------- */
 
-/* Switch on in the current interpreter, writing symbols through the back end of
- * that name.  On already: fine; with another back end: switched.
- * Return 0, or -1 with ValueError or OSError set. */
+/* Switch on in the current interpreter, writing symbols through the back end
+ * of that name.  On already: fine; with another back end: switched.  Return 0,
+ * or -1 with ValueError or OSError set. */
 extern int _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name);
 
-/* Switch off in the current interpreter.  Running frames finish as they are. */
+/* Switch off in the current interpreter.  Running frames end as they are. */
 extern void _PyPerfTrampoline_Deactivate(PyThreadState *tstate);
 
 extern int _PyPerfTrampoline_IsActive(PyThreadState *tstate);
@@ -57,7 +57,7 @@ extern void _PyPerfTrampoline_AfterFork_Child(PyThreadState *tstate);
 /* Close the files at the end of the runtime.  Labels outlive it. */
 extern void _PyPerfTrampoline_Fini(void);
 
-/* --- The back ends (Python/perf_map.c, Python/perf_jitdump.c) -------------- */
+/* --- The back ends (Python/perf_map.c, Python/perf_jitdump.c) ------------ */
 
 /* A file that tells profilers the symbols.  Functions return 0, or -1 with
  * errno set.  Those of the map need no GIL. */
@@ -89,7 +89,7 @@ extern const char *_PyPerfJitdump_Path(void);
  * information: see the drawing in Python/perf_jitdump.c. */
 #define _PyPerfJitdump_LABEL_ROOM 128
 
-/* --- For the specialiser and the evaluators -------------------------------- */
+/* --- For the specialiser and the evaluators ------------------------------ */
 
 #ifdef PY_HAVE_PERF_TRAMPOLINE
 /* The frame evaluation function (PEP 523) that is installed while the
@@ -104,9 +104,9 @@ extern PyObject *_PyPerfTrampoline_EvalFrame(
 #  define _PyPerfTrampoline_IS_EVALUATOR(eval_frame) 0
 #endif
 
-/* Forward an exception thrown into a generator to the one that it delegates to,
- * by throw(); frame, the first one's, is in the stack meanwhile, without an
- * evaluator.  Return the result of throw(). */
+/* Forward an exception thrown into a generator to the one that it delegates
+ * to, by throw(); frame, the first one's, is in the stack meanwhile, without
+ * an evaluator.  Return the result of throw(). */
 typedef PyObject *_PyPerf_throwfunc(PyGenObject *generator,
                                     int close_on_genexit, PyObject *type,
                                     PyObject *value, PyObject *traceback);
@@ -120,7 +120,7 @@ extern PyObject *_PyPerfTrampoline_Throw(
     ((interp)->eval_frame != NULL \
      && !_PyPerfTrampoline_IS_EVALUATOR((interp)->eval_frame))
 
-/* --- Frame areas ----------------------------------------------------------- */
+/* --- Frame areas --------------------------------------------------------- */
 
 /* What a walker of frame pointers takes for a stack frame.
  *
@@ -133,7 +133,7 @@ typedef struct _PyPerf_record {
     uintptr_t label;
 } _PyPerf_record;
 
-/* An evaluator under _PyPerf_EnterArea().  lowest is the area's lowest slot. */
+/* An evaluator under _PyPerf_EnterArea().  lowest: the area's lowest slot. */
 typedef PyObject *(*_PyPerf_areaevalfunc)(PyThreadState *tstate,
                                           struct _PyInterpreterFrame *frame,
                                           int throwflag,
@@ -168,7 +168,7 @@ extern PyObject *_PyEval_EvalFrameDefault_labelled(
     PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag,
     _PyPerf_record *lowest);
 
-/* Return code's label.  If it is new, its symbol is announced.  Never fails. */
+/* Return code's label.  If it is new, announce its symbol.  Never fails. */
 extern uintptr_t _PyPerfTrampoline_Label(PyCodeObject *code);
 
 /* Run frame below a new area with many slots.  newest is the newest record of

@@ -4,9 +4,10 @@
 
 TEMPLATES is what Sphinx's gettext builder has written, LOCALE our Doc/locale/.
 Each page that one language has, all must have, and of each page every message:
-none missing, fuzzy or obsolete, and all with the markup of the original.  Messages
-without a word, such as numbers and lone literals, need no translation.  Called by
-Tools/build-doc.sh; Tools/update-translations.sh marks what is to be done.
+none missing, fuzzy or obsolete, and all with the markup of the original.
+Messages without a word, such as numbers and lone literals, need no
+translation.  Called by Tools/build-doc.sh; Tools/update-translations.sh marks
+what is to be done.
 """
 
 import argparse
@@ -112,8 +113,8 @@ def main():
     if problems:
         sys.exit("lint_translations: Tools/update-translations.sh marks what "
                  "is missing; see CONTRIBUTING.rst")
-    print(f"lint_translations: {', '.join(languages)}: {len(pages)} pages each, "
-          "no problem")
+    print(f"lint_translations: {', '.join(languages)}: {len(pages)} pages "
+          "each, no problem")
 
 
 if __name__ == "__main__":

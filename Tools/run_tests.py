@@ -23,7 +23,7 @@ EMULATED_TESTS = "test_perf_*.py"
 IS_EMULATED = "PERF_TEST_EMULATOR" in os.environ
 
 # What the patches touch: the evaluator and frames, sys, start-up, fork, code
-# objects, specialisation, and what observes them (debugger, tracing, traceback).
+# objects, specialisation, and their observers (debugger, tracing, traceback).
 STOCK_TESTS = """
     test__xxsubinterpreters test_asyncgen test_atexit test_audit test_capi
     test_class test_cmd_line test_cmd_line_script test_code
@@ -53,7 +53,7 @@ PROFILING = {
     "jit": {"PYTHON_PERF_JIT_SUPPORT": "1"},
 }
 
-# The network and whatever asks for a person, a screen or gigabytes is left out.
+# Without the network and whatever asks for a person, a screen or gigabytes.
 RESOURCES = "all,-audio,-gui,-largefile,-network,-urlfetch"
 SECONDS_A_FILE = 1200
 

@@ -1,9 +1,9 @@
 """The documentation of the perf trampoline: its commands work as shown.
 
-Each page is read from the source tree.  Files that a page shows (code blocks with
-a caption) are written to a temporary directory, where the commands of its shell
-sessions run in order.  A session that cannot run in a test has the comment
-``.. Not run: REASON`` before it.
+Each page is read from the source tree.  Files that a page shows (code blocks
+with a caption) are written to a temporary directory, where the commands of its
+shell sessions run in order.  A session that cannot run in a test has the
+comment ``.. Not run: REASON`` before it.
 """
 
 import contextlib
@@ -28,7 +28,8 @@ from test import support
 from test.support import perf_helper
 from test.support.script_helper import assert_python_ok
 
-perf_helper.skip_module_if_emulated("perf would see it, not the program it runs")
+perf_helper.skip_module_if_emulated(
+    "perf would see it, not the program it runs")
 
 SOURCES = pathlib.Path(sysconfig.get_config_var("srcdir") or "")
 PAGES = (
@@ -75,7 +76,8 @@ def literal_blocks(lines):
         caption = re.match(r":caption: (.*)\n", block)
         if is_directive:
             block = re.sub(r"\A(:\w+:.*\n)*\n", "", block)
-        yield start + 1, reason, caption and caption[1], block.strip("\n") + "\n"
+        text = block.strip("\n") + "\n"
+        yield start + 1, reason, caption and caption[1], text
         reason = None
 
 
@@ -181,7 +183,8 @@ class CommandTests(unittest.TestCase):
         os.chmod(python, 0o755)
         perfpy = self.write_file(
             "bin/perfpy3.11",
-            "#!/bin/sh\nexec python -c 'import sys; from perfpy.cli import main;"
+            "#!/bin/sh\n"
+            "exec python -c 'import sys; from perfpy.cli import main;"
             ' sys.argv[0] = "perfpy3.11"; sys.exit(main())\' "$@"\n')
         os.chmod(perfpy, 0o755)
 

@@ -178,8 +178,8 @@ with open(sys.argv[3] + "/report", "w") as file:
               file)
 """
 
-WARNING = re.compile(r"python: (-X perf(_jit)? has no effect|profilers will not "
-                     r"know some functions by name): .*")
+WARNING = re.compile(r"python: (-X perf(_jit)? has no effect|profilers will "
+                     r"not know some functions by name): .*")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,12 +1,12 @@
 """Native profilers see each Python function once where C stacks are switched.
 
-greenlet lets functions run in turns on one C stack.  What the next one needs the
-room for is copied to the heap, and back to the same addresses before it goes on.
-Records of the trampoline lie on that stack, so they move along.
+greenlet lets functions run in turns on one C stack.  What the next one needs
+the room for is copied to the heap, and back to the same addresses before it
+goes on.  Records of the trampoline lie on that stack, so they move along.
 
-Each test compares the labels found by walking the frame pointers with the frames
-of sys._getframe().  For both, a greenlet's stack ends where greenlet called its
-function.
+Each test compares the labels found by walking the frame pointers with the
+frames of sys._getframe().  For both, a greenlet's stack ends where greenlet
+called its function.
 """
 
 import gc
@@ -41,8 +41,8 @@ def find(name):
 
 
 if check_sanitizer(address=True, memory=True):
-    raise unittest.SkipTest("greenlet copies whole stacks, which the sanitizer "
-                            "takes for an overflow")
+    raise unittest.SkipTest("greenlet copies whole stacks, which the "
+                            "sanitizer takes for an overflow")
 greenlet = find("greenlet")
 
 
@@ -363,7 +363,7 @@ class CrowdTest(PerfTestCase):
 
 @requires_trampoline
 class GeventTest(unittest.TestCase):
-    """The hub is in Cython, and each of its greenlets runs Python functions."""
+    """The hub is in Cython, and its greenlets each run Python functions."""
 
     def test_pool(self):
         with swap_attr(sys, "path", [*sys.path, DEBIAN_PACKAGES]):

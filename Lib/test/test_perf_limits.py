@@ -1,11 +1,11 @@
-"""The perf trampoline where the system gives little: address space, descriptors,
-file size, a read-only directory, and no executable memory.
+"""The perf trampoline where the system gives little: address space,
+descriptors, file size, a read-only directory, and no executable memory.
 
-Each limit is set for both back ends, before the interpreter starts, with -X, and
-in a running program.  The result is one line on standard error or one OSError,
-and a program that runs on; without the limit, activation works.  What happens
-to the map in such places is told in more detail by test_perf_map, to the
-jitdump by test_perf_jitdump_file.
+Each limit is set for both back ends, before the interpreter starts, with -X,
+and in a running program.  The result is one line on standard error or one
+OSError, and a program that runs on; without the limit, activation works.  What
+happens to the map in such places is told in more detail by test_perf_map, to
+the jitdump by test_perf_jitdump_file.
 """
 
 import errno

@@ -627,8 +627,8 @@ class RandomTest(unittest.TestCase):
         self.assertGreater(labels, 5 * comparisons)
 
     def test_under_a_sampler(self):
-        # The functions of areas lie one behind the other.  Callers of this test
-        # may have been called with another back end.
+        # The functions of areas lie one behind the other.  Callers of this
+        # test may have been called with another back end.
         native = Native()
         ranges = [native.range(f"_PyPerf_{function}{suffix}")
                   for suffix in ("", "WithUnwindInfo")

@@ -2,8 +2,8 @@
 
 As in test_perf_record, every stack whose innermost Python function is the busy
 one must be the Python stack of that moment, with the right C functions in
-between.  Call graphs are taken by DWARF unwind information, here and in a build
-without frame pointers, and by frame pointers.
+between.  Call graphs are taken by DWARF unwind information, here and in a
+build without frame pointers, and by frame pointers.
 
 Environment variables: PERF is the perf to use, else it is the one on the path;
 PERF_TEST_PYTHON_NO_FP is an interpreter that is built without frame pointers.
@@ -386,7 +386,7 @@ class FramePointerTest(Stacks, JitRecordTestCase):
         super().setUpClass()
 
     def assert_innermost(self, sample, frames):
-        # A function that has not yet stored the frame pointer hides its caller.
+        # A function that has not stored the frame pointer hides its caller.
         pass
 
 

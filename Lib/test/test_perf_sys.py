@@ -21,7 +21,8 @@ import unittest
 from test import support
 from test.support import import_helper
 from test.support.perf_helper import (EMULATOR, SMALL_QUARANTINE, map_path,
-                                      read_map, remove_map, requires_trampoline)
+                                      read_map, remove_map,
+                                      requires_trampoline)
 
 HAVE_TRAMPOLINE = sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE") == 1
 TIMEOUT = support.LONG_TIMEOUT

@@ -1253,8 +1253,8 @@ class DepthTest(PerfTestCase):
             """))
 
     def test_innermost_function_at_any_depth(self):
-        # Three functions in turn, so that a stale label would be noticed.  Each
-        # looks at the labels itself: a call would make new ones.
+        # Three functions in turn, so that a stale label would be noticed.
+        # Each looks at the labels itself: a call would make new ones.
         functions = "".join(textwrap.dedent(f"""
             def {name}(n):
                 compare({name}, n, n % 700 < 3 and _testperf.labels())

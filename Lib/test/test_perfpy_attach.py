@@ -10,8 +10,8 @@ import time
 import unittest
 from test import support
 from test.support.perf_helper import remove_map
-from test.support.perfpy_case import (OfDwarf, RecordingTestCase, become_nobody,
-                                      clean_environment)
+from test.support.perfpy_case import (OfDwarf, RecordingTestCase,
+                                      become_nobody, clean_environment)
 
 SERVER = """
 def serve():

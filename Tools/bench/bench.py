@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measure what the perf trampoline costs.
 
-Runs every script with the trampoline off and on, and as well, if asked to, under
-the unpatched base (--base), or under another CPython that has the feature, off
-and on (--peer).  The runs are interleaved, because these machines are noisy: only
-ratios within one call of this program mean anything.  Times are user + system CPU
-time, the least of all rounds.
+Runs every script with the trampoline off and on, and as well, if asked to,
+under the unpatched base (--base), or under another CPython that has the
+feature, off and on (--peer).  The runs are interleaved, because these machines
+are noisy: only ratios within one call of this program mean anything.  Times
+are user + system CPU time, the least of all rounds.
 
 With --callgrind it counts instructions instead, which is exact and slow.
 """
@@ -95,7 +95,7 @@ def instructions(prefix, job):
 
 
 def measure(variants, job, take):
-    """Return the least value of each variant, one after the other per round."""
+    """Return the least value of each variant; they take turns in a round."""
     least = dict.fromkeys(variants, math.inf)
     for _ in range(job.rounds):
         for name, prefix in variants.items():

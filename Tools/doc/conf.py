@@ -2,15 +2,16 @@
 
     sphinx-build -W -n -b html -c Tools/doc Doc build/doc
 
-It does not lie in Doc/, where CPython's own conf.py is.  In the patched tree
-CPython's documentation includes the pages through patches/3.11/doc-index.patch.
+It does not lie in Doc/, where CPython's own conf.py is.  In the patched tree,
+CPython's documentation has the pages through patches/3.11/doc-index.patch.
 """
 
 project = "cpython-perf"
 version = release = "3.11"
 language = "en"
 root_doc = "perf"
-# From Doc/: Tools/build-doc.sh copies Doc/locale/ there, as Sphinx compiles in place.
+# From Doc/: Tools/build-doc.sh copies Doc/locale/ there, as Sphinx compiles
+# in place.
 locale_dirs = ["../build/locale"]
 gettext_compact = False
 gettext_copyright = "the cpython-perf authors"

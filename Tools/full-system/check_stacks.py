@@ -1,17 +1,17 @@
 """Check that perf's stacks of Tools/profile/example.py show its functions in
 their order, between C functions.
 
-Reads what `perf script -F comm,ip,sym` has printed.  Prints how many samples of
-the script there are and in how many the order is right, and fails unless it is
-in most: the interpreter starts and ends outside of the script.
+Reads what `perf script -F comm,ip,sym` has printed.  Prints how many samples
+of the script there are and in how many the order is right, and fails unless it
+is in most: the interpreter starts and ends outside of the script.
 
 Called by Tools/full-system/init, with the interpreter that is profiled.
 """
 
 import sys
 
-ORDER = ("py::baz:", "py::bar:", "py::foo:", "py::<module>:", "PyEval_EvalCode",
-         "Py_BytesMain")
+ORDER = ("py::baz:", "py::bar:", "py::foo:", "py::<module>:",
+         "PyEval_EvalCode", "Py_BytesMain")
 SHARE = 0.9
 
 

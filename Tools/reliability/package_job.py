@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Use one Debian package in this interpreter and print what came out.
 
-Its own test suite where Debian ships it, and the outcome of each test; otherwise
-a workload, and the result of each step.  The last line of the output is JSON:
-{name: outcome}.  Called by packages.py with each interpreter, in each mode.
+Its own test suite where Debian ships it, and the outcome of each test;
+otherwise a workload, and the result of each step.  The last line of the
+output is JSON: {name: outcome}.  Called by packages.py with each interpreter,
+in each mode.
 
 usage: package_job.py JOB
 """
@@ -34,7 +35,7 @@ def digest(data):
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-# --- Test suites -----------------------------------------------------------------
+# --- Test suites -------------------------------------------------------------
 
 def run_pytest(*arguments):
     import pytest
@@ -86,8 +87,8 @@ def greenlet():
 
 @job
 def numpy():
-    # Parts that take a minute; not those that run compilers.  The variable tells
-    # numpy to skip tests that need more memory.
+    # Parts that take a minute; not those that run compilers.  The variable
+    # tells numpy to skip tests that need more memory.
     os.environ["NPY_AVAILABLE_MEM"] = "1GB"
     return run_pytest(*(f"{PACKAGES}/numpy/{part}/tests"
                         for part in ("linalg", "fft", "polynomial",
@@ -105,7 +106,7 @@ def zmq():
                                      "context", "device", "monitor")))
 
 
-# --- Workloads -------------------------------------------------------------------
+# --- Workloads ---------------------------------------------------------------
 
 @job
 def lxml():
@@ -252,7 +253,8 @@ def psycopg2():
     extensions.register_adapter(Point, adapt_point)
     quoted = [extensions.adapt(Point()).getquoted() for _ in range(2000)]
     out["points"] = (len(quoted), quoted[0].decode())
-    kind = extensions.new_type((99999,), "DOUBLE", lambda text, cursor: text * 2)
+    kind = extensions.new_type((99999,), "DOUBLE",
+                               lambda text, cursor: text * 2)
     out["casts"] = [kind(str(n), None) for n in range(500)]
     out["interval"] = str(extensions.INTERVAL("1 day 02:03:04", None))
     out["array"] = psycopg2._psycopg.INTEGERARRAY("{1,2,{3,4}}", None)

@@ -6,7 +6,8 @@ and with a jitdump; perf records the server from its start to its end.  Each
 answer must be right, each worker's file must name the view function, and perf
 must show it in each worker.  Prints a table.  Called by hand.
 
-usage: Tools/reliability/server.py [--requests N] [--workers N] [--python PYTHON]
+usage: Tools/reliability/server.py [--requests N] [--workers N]
+                                   [--python PYTHON]
 """
 
 import argparse
@@ -177,7 +178,7 @@ class Server:
 
 
 class Load:
-    """Clients that each ask in turns on connections that stay open for a while."""
+    """Clients that ask in turns on connections that stay open for a while."""
 
     def __init__(self, port, requests):
         self.port = port
@@ -190,12 +191,12 @@ class Load:
         self.end = time.monotonic() + SECONDS_TO_SERVE
 
     def wait_for(self, workers):
-        """Ask until all have answered: the first would take all connections."""
+        """Ask until all have answered, or the first takes all connections."""
         end = time.monotonic() + SECONDS_TO_START
         while len(self.by_worker) < workers:
             if time.monotonic() > end:
-                raise Failure(f"only {len(self.by_worker)} of {workers} workers "
-                              f"answer")
+                raise Failure(f"only {len(self.by_worker)} of {workers} "
+                              f"workers answer")
             threads = [threading.Thread(target=self.client, args=(1,))
                        for _ in range(CLIENTS)]
             for thread in threads:
@@ -243,7 +244,7 @@ class Load:
 
 
 def check_workers(server, by_worker):
-    """Return symbols and share of each worker; fail unless each has the view."""
+    """Return each worker's symbols and share; fail if one lacks the view."""
     shares = server.shares()
     rows = []
     for pid in by_worker:

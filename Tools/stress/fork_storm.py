@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Fork a profiled process with many symbols many times.
 
-A child exits at once, or is profiled further, or forks again, or becomes another
-program.  Each must leave a complete file, no process may keep a descriptor too
-many, and the memory of the parent must not grow.  The same is done with
-profiling off: the difference is what a fork costs.
+A child exits at once, or is profiled further, or forks again, or becomes
+another program.  Each must leave a complete file, no process may keep a
+descriptor too many, and the memory of the parent must not grow.  The same is
+done with profiling off: the difference is what a fork costs.
 
 Called by hand and, with smaller numbers, by Lib/test/test_perf_stress.py.
 """
@@ -66,7 +66,7 @@ def fail(message):
     sys.exit(f"fork_storm: {message}")
 
 
-# --- Children: what they do, and the names that their files then have more -----
+# --- Children: what they do, and the names that their files then have more ---
 
 def exit_at_once(mode, others):
     return 0
@@ -94,7 +94,8 @@ def fork_again(mode, others):
 def become_another(mode, others):
     # What it inherits of ours would show here.
     os.execl("/bin/sh", "sh", "-c",
-             "! ls -l /proc/self/fd | grep -e 'perf-.*[.]map' -e 'jit-.*[.]dump'")
+             "! ls -l /proc/self/fd |"
+             " grep -e 'perf-.*[.]map' -e 'jit-.*[.]dump'")
 
 
 KINDS = [exit_at_once, go_on, exit_at_once, fork_again, exit_at_once,
@@ -118,17 +119,17 @@ def check_file(mode, pid, kind, symbols, is_parsed):
     else:
         found = data.count(b":storm" + (b"\n" if mode == "perf" else b"\0"))
     if found != expected:
-        fail(f"{path} of a child that did {kind.__name__} has {found} symbols, "
-             f"not {expected}")
+        fail(f"{path} of a child that did {kind.__name__} has {found} "
+             f"symbols, not {expected}")
     return len(data)
 
 
-# --- One mode -----------------------------------------------------------------
+# --- One mode ----------------------------------------------------------------
 
 def storm(mode, forks, symbols):
-    """Print, for a child that exits at once, microseconds of CPU time that fork()
-    takes in the parent and all takes in the child, and the size of its file;
-    then how much the memory of the parent has grown."""
+    """Print, for a child that exits at once, microseconds of CPU time that
+    fork() takes in the parent and all takes in the child, and the size of its
+    file; then how much the memory of the parent has grown."""
     others = descriptors()
     if mode != "off":
         sys.activate_stack_trampoline(mode)
@@ -187,8 +188,8 @@ def main():
     if options.mode:
         storm(options.mode, options.forks, options.symbols)
         return
-    print(f"{options.forks} forks of a process with {options.symbols} symbols; "
-          "medians of CPU time for children that exit at once")
+    print(f"{options.forks} forks of a process with {options.symbols} "
+          "symbols; medians of CPU time for children that exit at once")
     print(f"{'':10}{'parent':>10}{'child':>14}{'its file':>14}{'memory':>12}")
     for mode in MODES:
         with tempfile.TemporaryDirectory() as directory:

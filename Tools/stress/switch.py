@@ -29,7 +29,7 @@ THREADS = 4
 BACK_ENDS = "perf", "perf_jit"
 
 
-# --- What the threads do ------------------------------------------------------
+# --- What the threads do -----------------------------------------------------
 
 def fib(n):
     return n if n < 2 else fib(n - 1) + fib(n - 2)
@@ -86,7 +86,7 @@ def work_once(thread, turn):
         pass
 
 
-# --- Switching ----------------------------------------------------------------
+# --- Switching ---------------------------------------------------------------
 
 class Crowd:
     """Threads that work until they are told to stop."""
@@ -182,7 +182,7 @@ def switch(seconds, switches, growth):
             f"memory {late - early:+} KiB of {late}")
 
 
-# --- Ends ---------------------------------------------------------------------
+# --- Ends --------------------------------------------------------------------
 
 def end_among_daemons(back_end):
     """What an interpreter of end_many() does."""

@@ -16,13 +16,13 @@ SMALL_QUARANTINE = {"ASAN_OPTIONS": ":".join(
      "thread_local_quarantine_size_kb=64"])}
 
 
-# The command that runs programs of this architecture on another one, set by the
-# script that Tools/emulate.sh writes; empty if this processor runs them itself.
+# The command that runs programs of this architecture on another, set by the
+# script that Tools/emulate.sh writes; empty if this processor can run them.
 EMULATOR = shlex.split(os.environ.get("PERF_TEST_EMULATOR", ""))
 
 
 def not_emulated(reason):
-    """Skip a test that an emulator of programs, such as qemu-user, cannot hold."""
+    """Skip a test that an emulator such as qemu-user cannot hold."""
     return unittest.skipIf(EMULATOR, f"in an emulator: {reason}")
 
 

@@ -2,7 +2,9 @@
  * py::<co_qualname>:<co_filename>
  *
  * Called by Python/perf_labels.c when a code object runs for the first time,
- * with the GIL held.  Allocates nothing, raises nothing, keeps no state.
+ * with the GIL held.  The same rules for the name that a JIT compiler gives:
+ * called by Python/perf_map.c, without the GIL.  Allocates nothing, raises
+ * nothing, keeps no state.
  *
  * Profilers take one line per symbol, as UTF-8.  What would break the line or
  * the encoding is written as Python would write it in a string literal.
@@ -10,6 +12,8 @@
 
 #include "Python.h"
 #include "pycore_perf_labels.h"
+
+#include <stdbool.h>
 
 typedef struct {
     char *text;
@@ -44,13 +48,19 @@ breaks_line_or_encoding(Py_UCS4 ch)
 }
 
 static void
+write_escape(Writer *writer, Py_UCS4 ch)
+{
+    char escape[sizeof("\\uffff")];
+    PyOS_snprintf(escape, sizeof(escape), ch < 0x100 ? "\\x%02x" : "\\u%04x",
+                  (unsigned int)ch);
+    write_bytes(writer, escape);
+}
+
+static void
 write_character(Writer *writer, Py_UCS4 ch)
 {
     if (breaks_line_or_encoding(ch)) {
-        char escape[sizeof("\\uffff")];
-        PyOS_snprintf(escape, sizeof(escape),
-                      ch < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned int)ch);
-        write_bytes(writer, escape);
+        write_escape(writer, ch);
     }
     else if (ch < 0x80) {
         write_byte(writer, ch);
@@ -101,6 +111,52 @@ write_string(Writer *writer, PyObject *str)
     for (; i < length; i++) {
         write_character(writer, PyUnicode_READ(kind, data, i));
     }
+}
+
+/* Decode the character at the beginning of bytes, which a NUL ends.  Return
+   how many bytes it takes, or 0 if they are no UTF-8. */
+static int
+read_utf8(const unsigned char *bytes, Py_UCS4 *ch)
+{
+    static const Py_UCS4 least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char first = bytes[0];
+    if (first < 0x80) {
+        *ch = first;
+        return 1;
+    }
+    int length = first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3
+                 : first < 0xf8 ? 4 : 0;
+    *ch = first & (0x7f >> length);
+    for (int i = 1; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        *ch = (*ch << 6) | (bytes[i] & 0x3f);
+    }
+    bool is_character = *ch >= least[length] && *ch <= 0x10ffff
+                        && !Py_UNICODE_IS_SURROGATE(*ch);
+    return is_character ? length : 0;
+}
+
+size_t
+_PyCode_PrintableName(const char *name, char *buffer, size_t size)
+{
+    Writer writer = {buffer, size, 0};
+    const unsigned char *next = (const unsigned char *)name;
+    while (*next) {
+        Py_UCS4 ch;
+        int length = read_utf8(next, &ch);
+        if (length > 0) {
+            write_character(&writer, ch);
+            next += length;
+        }
+        else {
+            write_escape(&writer, *next++);
+        }
+    }
+    size_t length = writer.length;
+    write_byte(&writer, '\0');
+    return length;
 }
 
 size_t

@@ -76,24 +76,15 @@ append_line(uintptr_t start, unsigned int size, const char *name,
     return result;
 }
 
-/* Return a copy of name without control characters, to be freed, or NULL. */
+/* Return a copy of name as it may stand in a line, to be freed, or NULL. */
 static char *
 printable(const char *name)
 {
-    char *copy = malloc(4 * strlen(name) + 1);
-    if (copy == NULL) {
-        return NULL;
+    size_t size = _PyCode_PrintableName(name, NULL, 0) + 1;
+    char *copy = malloc(size);
+    if (copy != NULL) {
+        _PyCode_PrintableName(name, copy, size);
     }
-    char *end = copy;
-    for (const unsigned char *p = (const unsigned char *)name; *p; p++) {
-        if (*p < ' ' || *p == 0x7f) {
-            end += sprintf(end, "\\x%02x", *p);
-        }
-        else {
-            *end++ = (char)*p;
-        }
-    }
-    *end = '\0';
     return copy;
 }
 

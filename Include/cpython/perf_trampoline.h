@@ -11,7 +11,8 @@
 PyAPI_FUNC(int) PyUnstable_PerfMapState_Init(void);
 
 /* Add one line to the map, opening it when needed.  Control characters in
- * name are escaped.  Needs no GIL, may be called from any thread.
+ * name, and what is not UTF-8, are escaped.  Needs no GIL, may be called from
+ * any thread.
  * Return 0, or -1 with errno set: the line is not in the file. */
 PyAPI_FUNC(int) PyUnstable_WritePerfMapEntry(const void *code_addr,
                                              unsigned int code_size,

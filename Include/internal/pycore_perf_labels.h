@@ -81,6 +81,11 @@ extern void _PyPerfLabels_AfterFork_Child(void);
  * if that is >= size, the text did not fit and must be ignored. */
 extern size_t _PyCode_Symbol(PyCodeObject *code, char *buffer, size_t size);
 
+/* The same for a name that somebody else gives: what is not UTF-8 is escaped,
+ * too.  Needs no GIL. */
+extern size_t _PyCode_PrintableName(const char *name, char *buffer,
+                                    size_t size);
+
 #ifdef __cplusplus
 }
 #endif

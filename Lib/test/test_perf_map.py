@@ -866,6 +866,30 @@ def failure():
             rb"2000 1 a\x0ab\x09c\x7f\x01",
             b"3000 1 " + "\U0001f40d\\".encode(), b""])
 
+    def test_name_that_is_not_utf_8(self):
+        # One such name would make the whole file unreadable as text.
+        result = self.run_api(r"""
+            for name in (b"caf\xe9", b"\xff\xfe", b"\x80", b"\xc0\x80",
+                         b"\xe2\x82", b"\xe2\x82x", b"\xed\xa0\x80",
+                         b"\xf0\x80\x80\x80", b"\xf4\x90\x80\x80",
+                         b"\xf8\x88\x80\x80\x80",
+                         b"\xf4\x8f\xbf\xbf\xee\x80\x80\xdf\xbf"):
+                assert write(1, 2, name) == 0
+        """)
+        self.assertEqual(result.map.splitlines(), [b"1 2 " + name for name in (
+            rb"caf\xe9", rb"\xff\xfe", rb"\x80", rb"\xc0\x80",
+            rb"\xe2\x82", rb"\xe2\x82x", rb"\xed\xa0\x80",
+            rb"\xf0\x80\x80\x80", rb"\xf4\x90\x80\x80",
+            rb"\xf8\x88\x80\x80\x80", "\U0010ffff\ue000\u07ff".encode())])
+
+    def test_name_with_line_breaks_beyond_ascii(self):
+        result = self.run_api(r"""
+            name = "a\x85b\u2028c\u2029d\xa0"
+            assert write(1, 2, name.encode()) == 0
+        """)
+        self.assertEqual(result.map.decode(),
+                         "1 2 a\\x85b\\u2028c\\u2029d\xa0\n")
+
     def test_long_name(self):
         result = self.run_api("""
             assert write(1, 2, b"n" * 10 ** 6) == 0

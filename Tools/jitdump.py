@@ -25,6 +25,12 @@ def seconds(timestamp):
     return f"{timestamp // 10**9}.{timestamp % 10**9:09}"
 
 
+def printable(name):
+    """Names of other programs may have line breaks, or colour the terminal."""
+    return "".join(ch if ch.isprintable()
+                   else ch.encode("unicode_escape").decode() for ch in name)
+
+
 def print_header(header):
     print(f"jitdump version {header.version}, process {header.pid}, "
           f"ELF machine {header.elf_mach}, "
@@ -38,12 +44,18 @@ def print_record(record):
     if record.id == perf_jitdump.JIT_CODE_LOAD:
         print(f": number {record.code_index}, thread {record.tid}, "
               f"{record.code_size} bytes at {record.code_addr:#x}, "
-              f"{record.name}")
+              f"{printable(record.name)}")
     elif record.id == perf_jitdump.JIT_CODE_UNWINDING_INFO:
         print(f": .eh_frame {len(record.eh_frame)}, .eh_frame_hdr "
               f"{len(record.eh_frame_hdr)}, mapped {record.mapped_size}")
     else:
         print()
+
+
+def print_dump(dump):
+    print_header(dump.header)
+    for record in dump.records:
+        print_record(record)
 
 
 def print_frames(dump):
@@ -55,8 +67,8 @@ def print_frames(dump):
         if unwinding is None or (unwinding.eh_frame, load.code_size) in seen:
             continue
         seen.add((unwinding.eh_frame, load.code_size))
-        print(f"\nThe ELF file of {load.name}, where the code is at 0x40:",
-              flush=True)
+        print(f"\nThe ELF file of {printable(load.name)}, "
+              "where the code is at 0x40:", flush=True)
         with tempfile.NamedTemporaryFile() as file:
             file.write(perf_jitdump.elf_file(dump.header, unwinding, load))
             file.flush()
@@ -72,6 +84,8 @@ def main():
     parser.add_argument("--frames", action="store_true",
                         help="print the unwind information, too, by readelf")
     options = parser.parse_args()
+    # Names have any characters, whatever the terminal's encoding is.
+    sys.stdout.reconfigure(errors="backslashreplace")
     try:
         dump = perf_jitdump.read(options.file)
     except OSError as error:
@@ -80,11 +94,9 @@ def main():
         fail(f"{options.file}: {error}")
     if options.names:
         for load in dump.loads:
-            print(load.name)
+            print(printable(load.name))
         return
-    print_header(dump.header)
-    for record in dump.records:
-        print_record(record)
+    print_dump(dump)
     if options.frames:
         print_frames(dump)
 

@@ -74,6 +74,7 @@ class ParserTest(unittest.TestCase):
                 (changed(4, "I", 2), "offset 4: version 2 is unknown"),
                 (changed(8, "I", 39), "offset 8: a file header of 39 bytes"),
                 (changed(8, "I", 1 << 31), "offset 8: a file header"),
+                (changed(12, "I", 1 << 16), "offset 12: machine 65536 cannot"),
                 (changed(40, "I", 5), "offset 40: a record of unknown kind 5"),
                 (changed(44, "I", 0), "offset 44: .* less than its header"),
                 (changed(44, "I", 20), "offset 40: .*cut off|offset 56: "),
@@ -95,13 +96,17 @@ class ToolTest(JitdumpTestCase):
         super().setUp()
         self.path = os.path.join(self.directory, "some.dump")
 
-    def tool(self, *arguments):
+    def tool_path(self):
         # Ours are links from the tree that is built to the repository.
         here = pathlib.Path(__file__).resolve()
         tool = here.parents[2] / "Tools" / "jitdump.py"
         if not tool.exists():
             self.skipTest("Tools/jitdump.py is only in the source tree")
-        return self.run_command([sys.executable, str(tool), *arguments])
+        return str(tool)
+
+    def tool(self, *arguments, **kwargs):
+        return self.run_command([sys.executable, self.tool_path(), *arguments],
+                                **kwargs)
 
     def test_tool(self):
         pathlib.Path(self.path).write_bytes(GOOD)
@@ -136,6 +141,16 @@ class ToolTest(JitdumpTestCase):
         self.assertRegex(result.out, r"DW_CFA_def_cfa: r\d+ "
                          rf"\({HERE.frame_pointer}\) ofs {HERE.cfa_offset}\n")
         self.assertEqual(result.out.count(" FDE "), 1)
+
+    def test_tool_names_of_other_programs(self):
+        data = bytearray(GOOD)
+        data[144:148] = b"\n\xc3\xa9\0"
+        pathlib.Path(self.path).write_bytes(data)
+        for encoding, shown in ("utf-8", "\\n\xe9"), ("ascii", r"\n\xe9"):
+            result = self.tool("--names", self.path, encoding=encoding,
+                               variables={"PYTHONIOENCODING": encoding})
+            self.assertEqual((result.status, result.err), (0, ""))
+            self.assertEqual(result.out.splitlines(), [shown, "seven.."])
 
     def test_tool_errors(self):
         pathlib.Path(self.path).write_bytes(GOOD[:120])

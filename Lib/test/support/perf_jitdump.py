@@ -138,6 +138,9 @@ class Jitdump:
             raise JitdumpError(f"offset 8: a file header of "
                                f"{header.total_size} bytes, in a file of "
                                f"{len(self._data)}, cannot be")
+        if header.elf_mach >= 1 << 16:
+            raise JitdumpError(f"offset 12: machine {header.elf_mach} cannot "
+                               "be, since ELF has 16 bits for it")
         return header
 
     def _read_records(self):

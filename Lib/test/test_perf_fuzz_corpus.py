@@ -1,0 +1,106 @@
+"""What the fuzzers of Tools/fuzz/ have found, in the ordinary interpreter.
+
+fuzz_model.py, there, tells what an input means and what has to come of it.
+Hold and release are left out: only the start of the interpreter does them.
+"""
+
+import collections
+import pathlib
+import unittest
+from test.support import import_helper, perf_jitdump
+from test.support.perf_jitdump_case import JitdumpTestCase
+
+import _testperf
+
+# Ours are links from the tree that is built to the repository.
+FUZZ = pathlib.Path(__file__).resolve().parents[2] / "Tools" / "fuzz"
+if not FUZZ.exists():
+    raise unittest.SkipTest("Tools/fuzz is only in the source tree")
+with import_helper.DirsOnSysPath(str(FUZZ)):
+    import fuzz_model
+
+PROGRAM = f"""
+sys.path[:0] = {[str(FUZZ), str(pathlib.Path(_testperf.__file__).parent)]!a}
+import shutil
+import fuzz_model, _testperf
+
+target, back_end = sys.argv[1:]
+for path in (fuzz_model.CORPUS / target).iterdir():
+    for operation, *arguments in fuzz_model.decode(path.read_bytes()):
+        if operation == "symbol":
+            run(*arguments)
+        elif operation == "entry":
+            _testperf.write_perf_map_entry(*arguments)
+        elif operation == "close" and target == "map":
+            _testperf.perf_map_state_fini()
+        elif operation.startswith("switch to "):
+            sys.activate_stack_trampoline(operation.split()[-1])
+    sys.activate_stack_trampoline(back_end)
+if back_end == "perf":
+    shutil.copy(f"/tmp/perf-{{os.getpid()}}.map", os.environ["JITDUMPDIR"])
+"""
+
+
+def operations(target):
+    for path in (fuzz_model.CORPUS / target).iterdir():
+        yield from fuzz_model.decode(path.read_bytes())
+
+
+def symbols(target):
+    return {fuzz_model.symbol_of(*arguments)
+            for operation, *arguments in operations(target)
+            if operation == "symbol"}
+
+
+class WriterTest(JitdumpTestCase):
+
+    def run_corpus(self, target, back_end):
+        command = self.command(PROGRAM, "-X", back_end)
+        result = self.run_command([*command, target, back_end])
+        self.assertEqual((result.status, result.out, result.err), (0, "", ""))
+        return result
+
+    def assert_once_each(self, expected, names):
+        self.assertTrue(expected)
+        counts = collections.Counter(names)
+        for name in expected:
+            with self.subTest(name[:1000]):
+                self.assertEqual(counts[name], 1)
+
+    def test_map(self):
+        result = self.run_corpus("map", "perf")
+        path = pathlib.Path(self.directory, f"perf-{result.pid}.map")
+        text = path.read_bytes().decode()       # valid UTF-8
+        lines = collections.Counter(text.splitlines())
+        self.assertEqual(lines.total(), text.count("\n"))
+        for operation, *arguments in operations("map"):
+            if operation == "entry":
+                start, size, name = arguments
+                line = f"{start:x} {size:x} {fuzz_model.entry_name(name)}"
+                with self.subTest(line[:1000]):
+                    self.assertGreater(lines[line], 0)
+                lines[line] -= 1
+        self.assert_once_each(symbols("map"),
+                              [line.split(" ", 2)[2]
+                               for line in lines.elements()])
+
+    def test_jitdump(self):
+        result = self.run_corpus("jitdump", "perf_jit")
+        dump = perf_jitdump.read(result.path)
+        self.assert_once_each(symbols("jitdump"),
+                              [load.name for load in dump.loads])
+
+
+class ReaderTest(unittest.TestCase):
+
+    def test_reader(self):
+        outcomes = set()
+        for path in (fuzz_model.CORPUS / "reader").iterdir():
+            with self.subTest(path.name):
+                dump = fuzz_model.check_reader(path.read_bytes())
+                outcomes.add(dump is None)
+        self.assertEqual(outcomes, {False, True})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -170,7 +170,12 @@ _PyPerfTrampoline_Init(PyThreadState *tstate)
     if (option == NULL) {
         return;
     }
-    if (_PyPerfTrampoline_Activate(tstate, option->back_end) == 0) {
+    /* An interpreter that comes later leaves the others their back end. */
+    const char *back_end = _PyPerfTrampoline_BackEnd();
+    if (back_end == NULL) {
+        back_end = option->back_end;
+    }
+    if (_PyPerfTrampoline_Activate(tstate, back_end) == 0) {
         _PyPerfTrampoline_HoldSymbols();
         return;
     }

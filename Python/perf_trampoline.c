@@ -508,6 +508,12 @@ _PyPerfTrampoline_IsActive(PyThreadState *tstate)
     return is_on(tstate->interp);
 }
 
+const char *
+_PyPerfTrampoline_BackEnd(void)
+{
+    return trampoline.back_end != NULL ? trampoline.back_end->name : NULL;
+}
+
 void
 _PyPerfTrampoline_Fini(void)
 {

@@ -26,6 +26,12 @@ _PyPerfTrampoline_IsActive(PyThreadState *Py_UNUSED(tstate))
     return 0;
 }
 
+const char *
+_PyPerfTrampoline_BackEnd(void)
+{
+    return NULL;
+}
+
 void
 _PyPerfTrampoline_HoldSymbols(void)
 {

@@ -46,6 +46,9 @@ extern void _PyPerfTrampoline_Deactivate(PyThreadState *tstate);
 
 extern int _PyPerfTrampoline_IsActive(PyThreadState *tstate);
 
+/* The back end that the process uses, or NULL if it has used none. */
+extern const char *_PyPerfTrampoline_BackEnd(void);
+
 /* Start-up calls a hundred functions for the first time: their symbols may be
  * collected from Hold to Release and written at once. */
 extern void _PyPerfTrampoline_HoldSymbols(void);

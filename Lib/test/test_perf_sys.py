@@ -516,6 +516,16 @@ def in_other(interpreter, code):
             assert not is_active()
         """, "-X", "perf")
 
+    def test_options_leave_the_back_end_alone(self):
+        self.run_interpreters("""
+            activate("perf")
+            other = interpreters.create()
+            in_other(other, "assert sys.is_stack_trampoline_active()")
+            in_other(other, "def inside(): pass\\ninside()")
+            assert "py::inside:<string>" in names()
+            interpreters.destroy(other)
+        """, "-X", "perf_jit")
+
     def test_destroyed_while_on(self):
         self.run_interpreters("""
             for number in range(10):

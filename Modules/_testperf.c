@@ -683,6 +683,19 @@ count_and_evaluate(PyThreadState *tstate, _PyInterpreterFrame *frame,
     return other_evaluator.before(tstate, frame, throwflag);
 }
 
+PyDoc_STRVAR(after_fork_child_doc,
+"after_fork_child()\n"
+"\n"
+"Tell the interpreter of a fork, as a program does that embeds it.");
+
+static PyObject *
+testperf_after_fork_child(PyObject *Py_UNUSED(module),
+                          PyObject *Py_UNUSED(ignored))
+{
+    PyOS_AfterFork_Child();
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(install_evaluator_doc,
 "install_evaluator()\n"
 "\n"
@@ -871,6 +884,8 @@ static PyMethodDef testperf_methods[] = {
      evaluator_calls_doc},
     {"evaluator_is_current", testperf_evaluator_is_current, METH_NOARGS,
      evaluator_is_current_doc},
+    {"after_fork_child", testperf_after_fork_child, METH_NOARGS,
+     after_fork_child_doc},
     {"perf_map_state_init", testperf_perf_map_state_init, METH_NOARGS, NULL},
     {"perf_map_state_fini", testperf_perf_map_state_fini, METH_NOARGS, NULL},
     {"write_perf_map_entry", testperf_write_perf_map_entry, METH_VARARGS,

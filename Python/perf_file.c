@@ -88,7 +88,7 @@ was_opened_before(const _PyPerfFile *file, const struct stat *st)
 
 /* Return a descriptor and the status of what it opened, or -1 with errno. */
 static int
-open_or_create(const _PyPerfFile *file, bool may_append, struct stat *opened)
+open_or_create(const _PyPerfFile *file, struct stat *opened)
 {
     const char *path = file->path;
     const int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -123,9 +123,6 @@ open_or_create(const _PyPerfFile *file, bool may_append, struct stat *opened)
                 return -1;
             }
             continue;
-        }
-        if (!may_append && st.st_size > 0) {
-            break;
         }
         fd = open(path, flags);
         if (fd >= 0) {
@@ -163,14 +160,14 @@ _PyPerfFile_IsOpen(const _PyPerfFile *file)
 }
 
 int
-_PyPerfFile_Open(_PyPerfFile *file, bool may_append)
+_PyPerfFile_Open(_PyPerfFile *file)
 {
     if (_PyPerfFile_IsOpen(file)) {
         return 0;
     }
     file->fd = -1;
     struct stat st;
-    int fd = open_or_create(file, may_append, &st);
+    int fd = open_or_create(file, &st);
     if (fd < 0) {
         return -1;
     }

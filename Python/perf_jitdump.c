@@ -32,6 +32,7 @@
 #include <link.h>                 // dl_iterate_phdr()
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -218,7 +219,7 @@ make_unwinding(void)
 static struct {
     _PyPerfFile file;
     void *marker;               /* the mapping by which perf finds the file */
-    uint64_t count;             /* of symbols written */
+    uint64_t count;             /* a number for the next symbol */
 } jitdump = {_PyPerfFile_INIT};
 
 static uint64_t
@@ -247,19 +248,54 @@ remove_marker(void)
     }
 }
 
-/* Write the file header and show perf the file by mapping it executable. */
-static int
-begin_file(void)
+static FileHeader
+make_header(void)
 {
-    FileHeader header = {
+    return (FileHeader){
         .magic = JITDUMP_MAGIC,
         .version = JITDUMP_VERSION,
-        .total_size = sizeof(header),
+        .total_size = sizeof(FileHeader),
         .elf_mach = __ehdr_start.e_machine,
         .pid = (uint32_t)getpid(),
         .timestamp = timestamp(),
     };
-    if (_PyPerfFile_Append(&jitdump.file, &header, sizeof(header)) < 0) {
+}
+
+/* Set count to what no symbol of the file has yet. */
+static int
+begin_new_file(uint64_t *count)
+{
+    const FileHeader header = make_header();
+    *count = 0;
+    return _PyPerfFile_Append(&jitdump.file, &header, sizeof(header));
+}
+
+/* After exec(), the process has written to its file already, as another
+   program; there are fewer symbols than bytes.  Others' are left alone. */
+static int
+continue_file(uint64_t *count)
+{
+    FileHeader expected = make_header(), found;
+    struct stat st;
+    if (pread(jitdump.file.fd, &found, sizeof(found), 0) == sizeof(found)
+        && fstat(jitdump.file.fd, &st) == 0) {
+        expected.timestamp = found.timestamp;
+        if (memcmp(&expected, &found, sizeof(found)) == 0) {
+            *count = (uint64_t)st.st_size;
+            return 0;
+        }
+    }
+    errno = EEXIST;
+    return -1;
+}
+
+/* Make ready to add records.  perf finds the file by an executable mapping. */
+static int
+begin_file(void)
+{
+    uint64_t count;
+    if ((jitdump.file.is_empty ? begin_new_file(&count)
+                               : continue_file(&count)) < 0) {
         return -1;
     }
     remove_marker();
@@ -269,7 +305,7 @@ begin_file(void)
         return -1;
     }
     jitdump.marker = marker;
-    jitdump.count = 0;
+    jitdump.count = count;
     return 0;
 }
 
@@ -295,21 +331,23 @@ _PyPerfJitdump_Open(void)
     if (_PyPerfFile_IsOpen(&jitdump.file)) {
         return 0;
     }
-    /* Go on with a file of our own that was closed.  Anything else that bears
-       its name must not be touched: it has a header and records already. */
+    /* A file that was closed meanwhile needs no second header. */
     const bool is_begun = jitdump.marker != NULL;
     if (!is_begun && (choose_path() < 0 || make_unwinding() < 0)) {
         return -1;
     }
-    if (_PyPerfFile_Open(&jitdump.file, is_begun) < 0) {
+    if (_PyPerfFile_Open(&jitdump.file) < 0) {
         return -1;
     }
-    if (!jitdump.file.is_empty || begin_file() == 0) {
+    const bool is_new = jitdump.file.is_empty;
+    if ((is_begun && !is_new) || begin_file() == 0) {
         return 0;
     }
     int error = errno;
     _PyPerfFile_Close(&jitdump.file);
-    unlink(jitdump.file.path);
+    if (is_new) {
+        unlink(jitdump.file.path);
+    }
     errno = error;
     return -1;
 }

@@ -43,7 +43,7 @@ ensure_open(void)
     }
     PyOS_snprintf(map.file.path, sizeof(map.file.path), "/tmp/perf-%ld.map",
                   (long)getpid());
-    return _PyPerfFile_Open(&map.file, true);
+    return _PyPerfFile_Open(&map.file);
 }
 
 /* Add one line; the name is printable.  The caller holds the lock, and the map

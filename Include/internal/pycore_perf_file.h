@@ -34,11 +34,10 @@ typedef struct {
 
 /* Open file->path for appending.  The file is created with mode 0600, never
  * through a link.  One that exists is replaced if an earlier process with our
- * pid left it, and appended to if may_append or if it is empty; only ever if
- * it is a regular file of this user with a single name.  Return 0, or -1 with
- * errno: EEXIST if the existing file must not be used.  Does nothing if the
- * file is open. */
-extern int _PyPerfFile_Open(_PyPerfFile *file, bool may_append);
+ * pid left it, else appended to; only ever if it is a regular file of this
+ * user with a single name.  Return 0, or -1 with errno: EEXIST if the existing
+ * file must not be used.  Does nothing if the file is open. */
+extern int _PyPerfFile_Open(_PyPerfFile *file);
 
 extern bool _PyPerfFile_IsOpen(const _PyPerfFile *file);
 

@@ -138,6 +138,8 @@ work("first")
 pid = os.fork()
 if pid == 0:
     work("child")
+    _testperf.after_fork_child()
+    work("told twice")
     os._exit(0)
 assert os.waitpid(pid, 0)[1] == 0
 os.closerange(3, 200)

@@ -15,6 +15,7 @@ import textwrap
 import unittest
 from test import support
 from test.support import perf_jitdump
+from test.support.perf_arch import HERE
 from test.support.perf_helper import EMULATOR, not_emulated, remove_map
 from test.support.perf_jitdump_case import (JitdumpTestCase, clean_environment,
                                             symbol_of)
@@ -124,6 +125,44 @@ class FileTest(JitdumpTestCase):
         """, "EEXIST")
         for result in results:
             self.assertEqual(pathlib.Path(result.path).read_bytes(), b"young")
+
+    @not_emulated("the process seems to have started later than it did")
+    def test_other_headers(self):
+        # What differs from a header of ours in one field stays as it is.
+        for field in "magic", "version", "elf_mach", "pid":
+            with self.subTest(field):
+                results = self.assert_refused(f"""
+                    import struct
+                    header = dict(magic=0x4A695444, version=1, total_size=40,
+                                  elf_mach={HERE.elf_machine}, pad1=0,
+                                  pid=os.getpid())
+                    header[{field!r}] += 1
+                    with open(PATH, "wb") as file:
+                        file.write(struct.pack("=6I2Q", *header.values(), 1, 0)
+                                   + b"16 bytes or more")
+                """, "EEXIST")
+                for result in results:
+                    self.assertEqual(os.path.getsize(result.path), 56)
+
+    @not_emulated("the process seems to have started later than it did")
+    def test_exec(self):
+        # The process goes on with its file, as another program.
+        result = self.run_script("""
+            run("before")
+            os.execv(sys.executable, [sys.executable, "-X", "perf_jit", "-c",
+                     "exec('def after(): pass\\\\nafter()')"])
+        """, "-X", "perf_jit")
+        self.assertEqual((result.status, result.err), (0, ""))
+        dump = perf_jitdump.read(result.path)
+        names = [load.name for load in dump.loads]
+        self.assertIn(symbol_of("before"), names)
+        self.assertIn("py::after:<string>", names)
+        self.assertLess(names.index(symbol_of("before")),
+                        names.index("py::after:<string>"))
+        # What perf names its files by, and what makes their code differ.
+        self.assertEqual(len({load.code_index for load in dump.loads}),
+                         len(names))
+        self.assertEqual(len({load.code for load in dump.loads}), len(names))
 
     # Things of an old date that are not ours to remove.
     OBSTACLES = {

@@ -372,6 +372,27 @@ class Stacks:
         self.assertEqual([len(those) for those in pids], [1, 1])
         self.assertNotEqual(*pids)
 
+    def test_exec(self):
+        # The process goes on as another program, with the same file.
+        found = self.samples_of("""
+            def early_busy():
+                for number in range(WORK):
+                    number * number % 7
+            def early(): early_busy()
+            def late(): busy()
+            if len(sys.argv) == 2:
+                early()
+                os.execv(sys.executable, [sys.executable, "-X", "perf_jit",
+                                          *sys.argv, "again"])
+            late()
+        """, "busy", "early_busy")
+        for sample in found["busy"]:
+            self.assert_stack(sample, "busy", "late", "<module>")
+        for sample in found["early_busy"]:
+            self.assert_stack(sample, "early_busy", "early", "<module>")
+        self.assertEqual(len({sample.pid for those in found.values()
+                              for sample in those}), 1)
+
 
 class FramePointerTest(Stacks, JitRecordTestCase):
     """`perf record -g`: for this, any perf will do."""

@@ -88,7 +88,7 @@ def chosen_tests(profiling):
 def known_failures(profiling="off"):
     """Yield (pattern, reason) of the lines that hold here."""
     holds = {"always": True, "root": os.geteuid() == 0,
-             "profiled": profiling != "off"}
+             "profiled": profiling != "off", "jit": profiling == "jit"}
     for line in KNOWN_FAILURES.read_text().splitlines():
         if line.strip() and not line.startswith("#"):
             condition, pattern, reason = line.split(maxsplit=2)

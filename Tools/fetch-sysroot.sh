@@ -10,9 +10,9 @@
 #
 # usage: Tools/fetch-sysroot.sh HOST DIRECTORY [PACKAGE...]
 #
-# HOST is what configure's --host is, such as aarch64-linux-gnu.  PACKAGE may be
-# one of the release's backports, such as linux-perf/bookworm-backports.  Without
-# packages: the libraries that Tools/packages.txt lists for a build.
+# HOST is what configure's --host is, such as aarch64-linux-gnu.  Fetches the
+# libraries that Tools/packages.txt lists for a build, and each PACKAGE, which may
+# be one of the release's backports, such as linux-perf/bookworm-backports.
 set -eu
 cd "$(dirname "$0")/.."
 . Tools/private-apt.sh
@@ -34,12 +34,10 @@ command -v apt-get >/dev/null || fail \
     "name a compiler that has them: ./configure --host=$host CC=..."
 arch=$(dpkg-architecture --host-type "$host" -qDEB_HOST_ARCH 2>/dev/null) ||
     fail "Debian has no architecture that is called $host"
-if [ $# = 0 ]; then
-    # shellcheck disable=SC2046  # a list of words
-    set -- $(awk -F ' *[|] *' '$1 == "build" && $2 ~ /-dev$/ && $2 !~ /^dpkg/ {
-                 print $2
-             }' Tools/packages.txt)
-fi
+# shellcheck disable=SC2046  # a list of words
+set -- "$@" $(awk -F ' *[|] *' '$1 == "build" && $2 ~ /-dev$/ && $2 !~ /^dpkg/ {
+                  print $2
+              }' Tools/packages.txt)
 
 entries_of() {
     with_suite "$release$1" "$2" | any_arch

@@ -39,12 +39,8 @@ done
 
 # shellcheck disable=SC1091  # of the machine
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
-# shellcheck disable=SC2046  # a list of words
 Tools/fetch-sysroot.sh "$host" "base/system-$host" "$kernel" busybox-static \
-    "linux-perf/$release-backports" \
-    $(awk -F ' *[|] *' '$1 == "build" && $2 ~ /-dev$/ && $2 !~ /^dpkg/ {
-          print $2
-      }' Tools/packages.txt)
+    "linux-perf/$release-backports"
 fetched=base/system-$host/root
 disk=build/system/root
 rm -rf build/system

@@ -264,7 +264,7 @@ serve() {
     for pid in "$first" "$@"; do
         rm -f "/tmp/perf-$pid.map"
     done
-    echo "uwsgi, $mode: both workers answer, active: $expected"
+    echo "uwsgi $option, $mode: both workers answer, active: $expected"
 }
 
 for mode in OFF=1 PYTHONPERFSUPPORT=1 PYTHON_PERF_JIT_SUPPORT=1; do

@@ -142,6 +142,8 @@ def run_target(target, log, *arguments):
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("PYTHON")}
         environment["JITDUMPDIR"] = directory
+        # Freed memory is watched until the end of an input: that is not much.
+        environment["ASAN_OPTIONS"] = "quarantine_size_mb=16"
         with subprocess.Popen(
                 [str(BUILD / target), *map(str, arguments)], env=environment,
                 cwd=directory, stdin=subprocess.DEVNULL, stdout=output,
@@ -165,6 +167,7 @@ def fuzz(target, seconds):
     status, output = run_target(
         target, log, kept, CORPUS / target, f"-max_total_time={seconds}",
         f"-max_len={MAX_INPUT}", f"-timeout={SECONDS_AN_INPUT}",
+        f"-report_slow_units={SECONDS_AN_INPUT}",
         f"-rss_limit_mb={MEBIBYTES}", f"-artifact_prefix={FOUND}/{target}-",
         "-print_final_stats=1")
     found = last(r"Test unit written to (\S+)", output, None)

@@ -40,12 +40,6 @@ STOCK_TESTS = """
     test_yield_from
     """.split()
 
-# Minutes each, and not one way into or out of a function that others lack.
-LONG_TESTS = """
-    test_concurrent_futures test_multiprocessing_forkserver
-    test_multiprocessing_spawn
-    """.split()
-
 # What switches profiling on in each interpreter that the tests start.
 PROFILING = {
     "off": {},
@@ -82,7 +76,7 @@ def chosen_tests(profiling):
     if profiling == "off":
         return our_tests() + stock_tests()
     # Ours choose for themselves when they are profiled.
-    return [name for name in stock_tests() if name not in LONG_TESTS]
+    return stock_tests()
 
 
 def known_failures(profiling="off"):
@@ -225,7 +219,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tests", nargs="*", help="default: ours, and the "
                         "stock tests that the patches could touch; with "
-                        "--perf, most of the latter")
+                        "--perf, only the latter")
     parser.add_argument("--all", action="store_true",
                         help="all that regrtest knows")
     parser.add_argument("--verify-known", action="store_true",

@@ -7,6 +7,7 @@ that says how many test files passed and failed.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import re
@@ -200,6 +201,22 @@ def run(tests, jobs, env, profiling):
     return outcome.counts["failed"] == 0
 
 
+@contextlib.contextmanager
+def removing_new_maps():
+    """Thousands of programs leave their maps, some as another user, whose maps
+    would prevent those of later processes with the same numbers."""
+    def maps():
+        return set(pathlib.Path("/tmp").glob("perf-[0-9]*.map"))
+
+    before = maps()
+    yield
+    for path in maps() - before:
+        pid = path.stem.removeprefix("perf-")
+        if not pathlib.Path("/proc", pid).exists():
+            with contextlib.suppress(OSError):      # not ours, or gone
+                path.unlink()
+
+
 def verify_known(env):
     """Return whether each known failure still fails; else it must go."""
     fixed = []
@@ -235,16 +252,15 @@ def main():
     # A shell's background job ignores these, and so would all the tests.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-    if options.perf == "map":
-        print("run_tests: the tests' programs leave their maps in /tmp; to "
-              f"remove them: {sys.executable} -m perfpy clean", flush=True)
     env = test_environment(options.module_path) | PROFILING[options.perf]
     if options.verify_known:
         well = verify_known(env)
     else:
         tests = [] if options.all else (options.tests
                                         or chosen_tests(options.perf))
-        with tempfile.TemporaryDirectory() as jitdumps:
+        cleaning = (removing_new_maps() if options.perf == "map"
+                    else contextlib.nullcontext())
+        with cleaning, tempfile.TemporaryDirectory() as jitdumps:
             if options.perf == "jit":
                 env["JITDUMPDIR"] = jitdumps
             well = run(tests, options.jobs, env, options.perf)

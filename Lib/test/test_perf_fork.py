@@ -233,7 +233,7 @@ class ForkTest(unittest.TestCase):
             numbers, done = itertools.count(), []
             activate()
             at_start = symbols()
-            threads = [threading.Thread(target=write_symbols)
+            threads = [threading.Thread(target=write_symbols, daemon=True)
                        for _ in range(3)]
             sys.setswitchinterval(1e-5)
             for thread in threads:

@@ -68,11 +68,11 @@ class Session:
         self.say(f"recording {self.frequency} samples a second; "
                  f"stacks by {self.how.reason}")
 
-    def record(self, pid):
+    def record(self, pid, *options):
         self.started = datetime.datetime.now(datetime.timezone.utc)
         self.clock = time.monotonic()
         return self.perf.record(pid, self.data, *self.how.record_options(
-            self.event, self.frequency))
+            self.event, self.frequency), *options)
 
     def finish(self, recorder, interpreters):
         """Stop perf, read what it recorded, and write it for the user."""
@@ -157,14 +157,18 @@ def run_command(session, options):
                     "so there are C functions only")
     arguments, environment = command_line(options, interpreter, session.how)
     session.meta["command"] = shlex.join(arguments)
+    record_options = []
     with contextlib.ExitStack() as stack:
         if session.how.method == "dwarf":
+            # Until its exec, the command has perfpy's own libraries.  perf
+            # 6.12 would look for unwind information where those were.
+            record_options = ["--synth=task"]
             session.has_jitdump = True
             environment["JITDUMPDIR"] = stack.enter_context(
                 collect.jitdump_directory(keep=session.format == RAW))
         command = Command(arguments, environment)
         try:
-            recorder = session.record(command.pid)
+            recorder = session.record(command.pid, *record_options)
         except BaseException:
             command.cancel()
             raise

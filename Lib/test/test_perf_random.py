@@ -19,6 +19,7 @@ import tempfile
 import unittest
 
 from test import support
+from test.support import os_helper
 from test.support.perf_helper import (remove_own_map_at_exit,
                                       requires_trampoline)
 from test.support.perf_walk import LabelNames, Native, symbol
@@ -664,10 +665,9 @@ class JitdumpRandomTest(RandomTest):
 
     @classmethod
     def setUpClass(cls):
-        directory = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(directory.cleanup)
-        os.environ["JITDUMPDIR"] = directory.name
-        cls.addClassCleanup(os.environ.pop, "JITDUMPDIR")
+        directory = cls.enterClassContext(tempfile.TemporaryDirectory())
+        environment = cls.enterClassContext(os_helper.EnvironmentVarGuard())
+        environment["JITDUMPDIR"] = directory
 
 
 if __name__ == "__main__":

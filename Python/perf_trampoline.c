@@ -135,40 +135,13 @@ warn(int error)
     }
 }
 
-/* --- Processes ----------------------------------------------------------- */
-
-static bool is_on_anywhere(void);
-
-static void
-adopt_symbols(void)
-{
-    const BackEnd *back_end = trampoline.back_end;
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(back_ends); i++) {
-        back_ends[i].after_fork_child();
-    }
-    _PyPerfLabels_AfterFork_Child();
-    trampoline.process = getpid();
-    if (back_end == NULL || !is_on_anywhere()) {
-        trampoline.back_end = NULL;
-    }
-    else if (back_end->open() < 0 || announce_all(back_end) < 0) {
-        warn(errno);
-    }
-}
-
-void
-_PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
-{
-    adopt_symbols();
-}
-
 /* C programs fork without telling Python: uWSGI, unless asked to.  Called
    before an addition, or two children would name one address differently. */
 static void
 notice_fork(void)
 {
     if (trampoline.back_end != NULL && trampoline.process != getpid()) {
-        adopt_symbols();
+        _PyPerfTrampoline_AfterFork_Child(_PyThreadState_GET());
     }
 }
 
@@ -512,6 +485,23 @@ const char *
 _PyPerfTrampoline_BackEnd(void)
 {
     return trampoline.back_end != NULL ? trampoline.back_end->name : NULL;
+}
+
+void
+_PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
+{
+    const BackEnd *back_end = trampoline.back_end;
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(back_ends); i++) {
+        back_ends[i].after_fork_child();
+    }
+    _PyPerfLabels_AfterFork_Child();
+    trampoline.process = getpid();
+    if (back_end == NULL || !is_on_anywhere()) {
+        trampoline.back_end = NULL;
+    }
+    else if (back_end->open() < 0 || announce_all(back_end) < 0) {
+        warn(errno);
+    }
 }
 
 void

@@ -7,7 +7,7 @@
                                size_t free_bytes,                 %r8
                                _PyPerf_areaevalfunc evaluator)    %r9
 
-   Called by the frame evaluation hook (Python/perf_trampoline.c) whenever C
+   Called by the frame evaluation hook (Python/perf_hook.c) whenever C
    enters a Python function, with the GIL held.  It cannot fail, touches no
    state but its own stack frame, and is therefore indifferent to fork.
 

@@ -1,13 +1,11 @@
-/* The perf trampoline: the hook through which C enters Python functions while
- * native profiling is on, and the life of that state.
+/* The perf trampoline: the life of native profiling in a process.
  *
  * Switched on and off by Python/perf_sys.c (sys functions, -X perf, the
  * environment), told of forks by posixmodule.c and of the end by
  * pylifecycle.c.  Everything here runs with the GIL held.
  *
- * On or off is a property of an interpreter and is kept nowhere but in its
- * eval_frame.  The back end, which writes symbols to a file, and the labels
- * are shared by the process.
+ * The back end, which writes symbols to a file, and the labels are shared by
+ * the process.  Python/perf_hook.c keeps what belongs to an interpreter.
  *
  * Fork: the child closes its parent's file and, if any interpreter is on,
  * lists all inherited symbols in a file of its own.  A child that nobody told
@@ -20,13 +18,13 @@
 #include "pycore_ceval.h"
 #include "pycore_frame.h"
 #include "pycore_interp.h"
+#include "pycore_perf_hook.h"
 #include "pycore_perf_labels.h"
 #include "pycore_perf_trampoline.h"
 #include "pycore_pystate.h"
 
 #include <errno.h>
 #include <stdbool.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* --- Back ends ----------------------------------------------------------- */
@@ -77,8 +75,6 @@ static const BackEnd back_ends[] = {
 static struct {
     const BackEnd *back_end;    /* NULL: no interpreter was ever on, or the
                                    runtime has ended */
-    _PyPerf_enterfunc *enter_area;      /* these two outlive back_end */
-    _PyPerf_continuefunc *continue_area;
     pid_t process;              /* whose file that is */
     bool is_incomplete;         /* its file lacks symbols, and we said so */
 } trampoline;
@@ -183,205 +179,14 @@ _PyPerfTrampoline_Label(PyCodeObject *code)
     return _PyPerfLabels_base + offset;
 }
 
-/* --- Areas --------------------------------------------------------------- */
-
-/* Slots of an area that C enters, and of one that continues a full area: with
-   these, deep recursion takes less than 32 bytes of C stack a call. */
-#define AREA_SLOTS 32
-#define NEXT_AREA_SLOTS 256
-
-/* Areas of AREA_SLOTS may take an eighth of a thread's C stack... */
-#define STACK_PER_AREA (8 * AREA_SLOTS * sizeof(_PyPerf_record))
-
-/* ...and beyond this depth no area gets slots: a program with a raised
-   recursion limit needs its C stack more than we do. */
-#define MAX_LABELLED_DEPTH 2048
-
-static int max_depth = MAX_LABELLED_DEPTH;
-
-static int
-depth_for_stack(size_t stack_size)
-{
-    return (int)Py_MIN(stack_size / STACK_PER_AREA, MAX_LABELLED_DEPTH);
-}
-
-/* A thread has as much stack as the main thread unless the program has called
-   threading.stack_size(). */
-static void
-measure_main_stack(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_STACK, &limit) == 0
-        && limit.rlim_cur != RLIM_INFINITY) {
-        max_depth = depth_for_stack(limit.rlim_cur);
-    }
-}
-
-static inline int
-depth(PyThreadState *tstate)
-{
-    return tstate->recursion_limit - tstate->recursion_remaining;
-}
-
-/* How much C stack to spend on slots in this depth of calls. */
-static size_t
-free_bytes(PyThreadState *tstate, size_t slots)
-{
-    int limit = max_depth;
-    size_t thread_stack = tstate->interp->threads.stacksize;
-    if (thread_stack != 0) {
-        limit = Py_MIN(limit, depth_for_stack(thread_stack));
-    }
-    return depth(tstate) < limit ? slots * sizeof(_PyPerf_record) : 0;
-}
-
-PyObject *
-_PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
-                                _PyInterpreterFrame *frame,
-                                _PyPerf_record *newest)
-{
-    return trampoline.continue_area(tstate, frame, newest,
-                                    _PyPerfTrampoline_Label(frame->f_code),
-                                    free_bytes(tstate, NEXT_AREA_SLOTS),
-                                    _PyEval_EvalFrameDefault_labelled);
-}
-
-/* --- The hook ------------------------------------------------------------ */
-
-static Py_NO_INLINE PyObject *
-eval_frame_carefully(PyThreadState *tstate, _PyInterpreterFrame *frame,
-                     int throwflag)
-{
-    return trampoline.enter_area(tstate, frame, throwflag,
-                                 _PyPerfTrampoline_Label(frame->f_code),
-                                 free_bytes(tstate, AREA_SLOTS),
-                                 _PyEval_EvalFrameDefault_labelled);
-}
-
-/* Each resumption of a generator comes through here: what is not needed every
-   time is done elsewhere, so that this needs no stack frame. */
-PyObject *
-_PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
-                            int throwflag)
-{
-    _PyPerf_offset offset = *_PyCode_LabelOffset(frame->f_code);
-    if (offset == 0 || tstate->interp->threads.stacksize != 0
-        || depth(tstate) >= max_depth) {
-        return eval_frame_carefully(tstate, frame, throwflag);
-    }
-    return trampoline.enter_area(tstate, frame, throwflag,
-                                 _PyPerfLabels_base + offset,
-                                 AREA_SLOTS * sizeof(_PyPerf_record),
-                                 _PyEval_EvalFrameDefault_labelled);
-}
-
-/* Interpreters that had another tool's evaluator when they were switched on.
-   There is rarely one, and never more than a few. */
-typedef struct Predecessor {
-    struct Predecessor *next;
-    int64_t interpreter_id;
-    _PyFrameEvalFunction eval_frame;
-} Predecessor;
-
-static Predecessor *predecessors;
-
-static Predecessor **
-find_predecessor(PyInterpreterState *interp)
-{
-    Predecessor **p = &predecessors;
-    while (*p != NULL && (*p)->interpreter_id != interp->id) {
-        p = &(*p)->next;
-    }
-    return p;
-}
-
-/* The hook of such interpreters.  The other evaluator does not know of areas:
-   it gets one without slots, so each call of a Python function is a C call. */
-static PyObject *
-eval_frame_of_other_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
-                         int throwflag)
-{
-    Predecessor *predecessor = *find_predecessor(tstate->interp);
-    return trampoline.enter_area(tstate, frame, throwflag,
-                                 _PyPerfTrampoline_Label(frame->f_code), 0,
-                                 (_PyPerf_areaevalfunc)(void (*)(void))
-                                     predecessor->eval_frame);
-}
-
-static bool
-is_on(PyInterpreterState *interp)
-{
-    return interp->eval_frame == _PyPerfTrampoline_EvalFrame
-           || interp->eval_frame == eval_frame_of_other_tool;
-}
-
 static bool
 is_on_anywhere(void)
 {
     PyInterpreterState *interp = PyInterpreterState_Head();
-    while (interp != NULL && !is_on(interp)) {
+    while (interp != NULL && !_PyPerfHook_IsInstalled(interp)) {
         interp = PyInterpreterState_Next(interp);
     }
     return interp != NULL;
-}
-
-/* --- Frames without an evaluator ----------------------------------------- */
-
-typedef struct {
-    _PyPerf_throwfunc *throw;
-    PyGenObject *generator;
-    int close_on_genexit;
-    PyObject *type, *value, *traceback;
-} ThrowCall;
-
-/* In the place of an evaluator, with a ThrowCall in that of a frame. */
-static PyObject *
-throw_below_area(PyThreadState *Py_UNUSED(tstate), _PyInterpreterFrame *arg,
-                 int Py_UNUSED(throwflag), _PyPerf_record *Py_UNUSED(lowest))
-{
-    const ThrowCall *call = (const ThrowCall *)arg;
-    return call->throw(call->generator, call->close_on_genexit, call->type,
-                       call->value, call->traceback);
-}
-
-PyObject *
-_PyPerfTrampoline_Throw(_PyInterpreterFrame *frame, _PyPerf_throwfunc *throw,
-                        PyGenObject *generator, int close_on_genexit,
-                        PyObject *type, PyObject *value, PyObject *traceback)
-{
-    PyThreadState *tstate = _PyThreadState_GET();
-    if (!is_on(tstate->interp)) {
-        return throw(generator, close_on_genexit, type, value, traceback);
-    }
-    ThrowCall call = {
-        throw, generator, close_on_genexit, type, value, traceback,
-    };
-    return trampoline.enter_area(tstate, (_PyInterpreterFrame *)&call, 0,
-                                 _PyPerfTrampoline_Label(frame->f_code), 0,
-                                 throw_below_area);
-}
-
-static int
-install_hook(PyInterpreterState *interp)
-{
-    if (is_on(interp)) {
-        return 0;
-    }
-    Predecessor **p = find_predecessor(interp);
-    if (interp->eval_frame == NULL) {
-        interp->eval_frame = _PyPerfTrampoline_EvalFrame;
-        return 0;
-    }
-    if (*p == NULL) {
-        *p = calloc(1, sizeof(Predecessor));
-        if (*p == NULL) {
-            return -1;
-        }
-        (*p)->interpreter_id = interp->id;
-    }
-    (*p)->eval_frame = interp->eval_frame;
-    interp->eval_frame = eval_frame_of_other_tool;
-    return 0;
 }
 
 /* --- On and off ---------------------------------------------------------- */
@@ -417,8 +222,7 @@ use_back_end(const BackEnd *back_end)
     }
     trampoline.back_end = back_end;
     trampoline.process = getpid();
-    trampoline.enter_area = back_end->enter_area;
-    trampoline.continue_area = back_end->continue_area;
+    _PyPerfHook_UseAreas(back_end->enter_area, back_end->continue_area);
     trampoline.is_incomplete = false;
     return 0;
 }
@@ -439,8 +243,7 @@ _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name)
     if (use_back_end(back_end) < 0) {
         return -1;
     }
-    measure_main_stack();
-    if (install_hook(tstate->interp) < 0) {
+    if (_PyPerfHook_Install(tstate->interp) < 0) {
         PyErr_NoMemory();
         return -1;
     }
@@ -450,13 +253,7 @@ _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name)
 void
 _PyPerfTrampoline_Deactivate(PyThreadState *tstate)
 {
-    PyInterpreterState *interp = tstate->interp;
-    if (interp->eval_frame == _PyPerfTrampoline_EvalFrame) {
-        interp->eval_frame = NULL;
-    }
-    else if (interp->eval_frame == eval_frame_of_other_tool) {
-        interp->eval_frame = (*find_predecessor(interp))->eval_frame;
-    }
+    _PyPerfHook_Remove(tstate->interp);
 }
 
 void
@@ -478,7 +275,7 @@ _PyPerfTrampoline_ReleaseSymbols(void)
 int
 _PyPerfTrampoline_IsActive(PyThreadState *tstate)
 {
-    return is_on(tstate->interp);
+    return _PyPerfHook_IsInstalled(tstate->interp);
 }
 
 const char *

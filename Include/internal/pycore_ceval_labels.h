@@ -36,6 +36,7 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
 
 #  include "pycore_frame.h"
 #  include "pycore_perf_arch.h"
+#  include "pycore_perf_hook.h"
 #  include "pycore_perf_labels.h"
 #  include "pycore_perf_trampoline.h"
 

@@ -1,0 +1,91 @@
+#ifndef Py_INTERNAL_PERF_HOOK_H
+#define Py_INTERNAL_PERF_HOOK_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef Py_BUILD_CORE
+#  error "this header requires Py_BUILD_CORE define"
+#endif
+
+/* How C enters Python functions while native profiling is on: between the hook
+ * (Python/perf_hook.c), the code that lays out areas of labels on the C stack
+ * (Python/asm_trampoline_*.S) and the evaluator that fills them.  Call with
+ * the GIL held. */
+
+/* --- Frame areas --------------------------------------------------------- */
+
+/* What a walker of frame pointers takes for a stack frame.
+ *
+ * A pointer to one is a frame pointer, as a register or another record holds
+ * it: on some architectures not the address of the record, but one at a fixed
+ * distance.  _PyPerfArch_RECORD() gives the address.  Records that follow each
+ * other in memory are one apart either way. */
+typedef struct _PyPerf_record {
+    struct _PyPerf_record *next;        /* at a higher address */
+    uintptr_t label;
+} _PyPerf_record;
+
+/* An evaluator under _PyPerf_EnterArea().  lowest: the area's lowest slot. */
+typedef PyObject *(*_PyPerf_areaevalfunc)(PyThreadState *tstate,
+                                          struct _PyInterpreterFrame *frame,
+                                          int throwflag,
+                                          _PyPerf_record *lowest);
+
+/* Reserve an area with free_bytes for slots on the C stack, enter label as its
+ * first record, and call evaluator below it.  In assembly; see there. */
+typedef PyObject *_PyPerf_enterfunc(PyThreadState *tstate,
+                                    struct _PyInterpreterFrame *frame,
+                                    int throwflag, uintptr_t label,
+                                    size_t free_bytes,
+                                    _PyPerf_areaevalfunc evaluator);
+
+/* The same for a call from Python that found its area full.  newest is that
+ * area's newest record. */
+typedef PyObject *_PyPerf_continuefunc(PyThreadState *tstate,
+                                       struct _PyInterpreterFrame *frame,
+                                       _PyPerf_record *newest, uintptr_t label,
+                                       size_t free_bytes,
+                                       _PyPerf_areaevalfunc evaluator);
+
+/* Unwinders that read DWARF see the C stack without labels. */
+extern _PyPerf_enterfunc _PyPerf_EnterArea;
+extern _PyPerf_continuefunc _PyPerf_ContinueArea;
+
+/* They see the labels, and must have unwind information for them. */
+extern _PyPerf_enterfunc _PyPerf_EnterAreaWithUnwindInfo;
+extern _PyPerf_continuefunc _PyPerf_ContinueAreaWithUnwindInfo;
+
+/* The evaluator that ceval_labelled.c makes of ceval.c. */
+extern PyObject *_PyEval_EvalFrameDefault_labelled(
+    PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag,
+    _PyPerf_record *lowest);
+
+/* --- The hook ------------------------------------------------------------ */
+
+/* Make areas by this code from now on, in all interpreters. */
+extern void _PyPerfHook_UseAreas(_PyPerf_enterfunc *enter,
+                                 _PyPerf_continuefunc *go_on);
+
+/* Let C enter the interpreter's Python functions through the hook.  Return 0,
+ * or -1 without memory. */
+extern int _PyPerfHook_Install(PyInterpreterState *interp);
+
+/* Undo that.  Frames that are running finish where they started. */
+extern void _PyPerfHook_Remove(PyInterpreterState *interp);
+
+extern int _PyPerfHook_IsInstalled(PyInterpreterState *interp);
+
+/* Return code's label.  If it is new, announce its symbol.  Never fails. */
+extern uintptr_t _PyPerfTrampoline_Label(PyCodeObject *code);
+
+/* Run frame below a new area with many slots.  newest is the newest record of
+ * the area that is full.  Like _PyEval_EvalFrame(). */
+extern PyObject *_PyPerfTrampoline_EvalInNewArea(
+    PyThreadState *tstate, struct _PyInterpreterFrame *frame,
+    _PyPerf_record *newest);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* !Py_INTERNAL_PERF_HOOK_H */

@@ -1,27 +1,24 @@
-/* Enter an evaluator below a frame area (x86-64, System V ABI).
+/* Enter an evaluator below frame records (x86-64, System V ABI).
+
+   Called by the frame evaluation hook (Python/perf_hook.c) when C enters a
+   Python function, with the GIL held.  The functions cannot fail, touch no
+   state but the stack, and are therefore indifferent to fork.
 
    PyObject *_PyPerf_EnterArea(PyThreadState *tstate,             %rdi
                                _PyInterpreterFrame *frame,        %rsi
-                               int throwflag,                     %edx
+                               _PyPerf_record *next,              %rdx
                                uintptr_t label,                   %rcx
-                               size_t free_bytes,                 %r8
+                               size_t free_bytes_and_flags,       %r8
                                _PyPerf_areaevalfunc evaluator)    %r9
 
-   Called by the frame evaluation hook (Python/perf_hook.c) whenever C
-   enters a Python function, with the GIL held.  It cannot fail, touches no
-   state but its own stack frame, and is therefore indifferent to fork.
-
-   _PyPerf_ContinueArea takes a record instead of throwflag, which is 0 then.
-   It is for a Python function that a Python function has called when its area
-   was full: there the records go on, without the C frames in between.
-
-   The stack while the evaluator runs, high addresses first:
+   makes an area of its own.  The stack while the evaluator runs, high
+   addresses first:
 
         return address into C
    X:   caller's %rbp                  the real frame record
         caller's %rbx
         label of the function entered
-   R0:  X, or the record to go on with the area's first record
+   R0:  next, or X if that is NULL     the area's first record
         free_bytes / 16 free slots, used from R0 downwards
    A:   the lowest slot                passed on as fourth argument
         8 bytes of padding
@@ -29,15 +26,40 @@
         R0, or the newest slot in use  the evaluator's saved %rbp: the link
 
    A profiler that walks frame pointers goes evaluator, this code, newest slot,
-   ..., R0, X, caller.  The evaluator pushes a label by filling the next slot
-   and storing its address in the link; see pycore_ceval_labels.h.
+   ..., R0, and from there to the Python function that has called C, whose
+   newest record is next, or to X.  The evaluator pushes a label by filling the
+   next slot and storing its address in the link; see pycore_ceval_labels.h.
 
-   The way back does not depend on the link: %rbx keeps the address of X.  The
-   unwind information of _PyPerf_EnterArea leads from there straight to the
-   caller, so that debuggers, C++ exceptions and pthread_exit() see the C stack
-   as the CPU does.  That of the functions WithUnwindInfo, otherwise the same,
-   leads through the records, like the frame pointers, for profilers that have
-   unwind information for labels from the jitdump.  */
+   PyObject *_PyPerf_ShareArea(PyThreadState *tstate,             %rdi
+                               _PyInterpreterFrame *frame,        %rsi
+                               int throwflag,                     %edx
+                               _PyPerf_record *lowest,            %rcx
+                               _PyPerf_record *record,            %r8
+                               _PyPerf_areaevalfunc evaluator)    %r9
+
+   goes on in the area of the evaluator that has called C, in a slot that the
+   hook has filled:
+
+        return address into C
+        caller's %rbp
+        return address into this code
+        record, or a newer one         the link
+
+   The way back does not depend on the link: %rbx keeps the address of X, the
+   stack pointer that of the caller's %rbp.  By them the unwind information
+   leads straight to the caller, so that debuggers, C++ exceptions and
+   pthread_exit() see the C stack as the CPU does.  That of the functions
+   WithUnwindInfo, otherwise the same, leads through the records, like the
+   frame pointers, for profilers that have unwind information for labels from
+   the jitdump.
+
+   PyObject *_PyPerf_EnterWithoutArea(PyThreadState *tstate,      %rdi
+                                      _PyInterpreterFrame *frame, %rsi
+                                      int flags)                  %edx
+
+   enters the labelled evaluator as if it had been called directly.  It takes
+   no stack, and has no label: an evaluator whose lowest slot is its link never
+   writes to it.  */
 
 #ifdef __CET__
 #  include <cet.h>                      /* property note for IBT and SHSTK */
@@ -45,7 +67,34 @@
 #  define _CET_ENDBR
 #endif
 
-        .macro  ENTER_AREA name, continues, through_records
+/* The words {link, return address} on a C stack show readers of its memory
+   where records begin.  They find the return addresses in a note, also in a
+   program that was stripped: each is a distance from the place where it
+   stands.  */
+        .section .note.cpython-perf, "a", @note
+        .p2align 2
+        .long   .Lowner_end - .Lowner
+        .long   .Lpoints_end - .Lpoints
+        .long   1                       /* type: return points */
+.Lowner:
+        .asciz  "cpython-perf"
+.Lowner_end:
+        .p2align 2
+.Lpoints:
+        .text
+
+/* Call the evaluator, and leave nothing on the stack that looks as if it were
+   still running.  */
+        .macro  CALL_EVALUATOR
+        call    *%r9                    /* evaluator(tstate, frame, flag, A) */
+.Lpoint\@:
+        movq    $0, -8(%rsp)            /* the return address is used up */
+        .pushsection .note.cpython-perf
+        .long   .Lpoint\@ - .
+        .popsection
+        .endm
+
+        .macro  BEGIN_FUNCTION name
         .globl  \name
         .hidden \name
         .type   \name, @function
@@ -53,6 +102,15 @@
 \name:
         .cfi_startproc
         _CET_ENDBR                      /* reached by an indirect call */
+        .endm
+
+        .macro  END_FUNCTION name
+        .cfi_endproc
+        .size   \name, . - \name
+        .endm
+
+        .macro  ENTER_AREA name, through_records
+        BEGIN_FUNCTION \name
         pushq   %rbp                    /* X: the real record is complete */
         .cfi_def_cfa_offset 16
         .cfi_offset %rbp, -16
@@ -63,22 +121,22 @@
         movq    %rbp, %rbx              /* X outlives the evaluator in %rbx */
         .cfi_def_cfa_register %rbx
         pushq   %rcx                    /* R0.label */
-        .if \continues
-        pushq   %rdx                    /* R0.next = the record given */
-        xorl    %edx, %edx              /* throwflag */
-        .else
-        pushq   %rbp                    /* R0.next = X */
-        .endif
+        testq   %rdx, %rdx              /* is there a calling function? */
+        cmovz   %rbp, %rdx              /* no: the record after R0 is X */
+        pushq   %rdx                    /* R0.next */
         movq    %rsp, %rbp              /* the chain starts at R0 */
         .if \through_records
         .cfi_remember_state
         .cfi_def_cfa %rbp, 16           /* %rbp: the newest record */
         .cfi_same_value %rbx
         .endif
+        movl    %r8d, %edx
+        andl    $15, %edx               /* flags, the evaluator's throwflag */
+        andq    $-16, %r8
         subq    %r8, %rsp               /* the free slots */
         movq    %rsp, %rcx              /* A: lowest slot, the 4th argument */
         subq    $8, %rsp                /* align the stack for the call */
-        call    *%r9                    /* evaluator(tstate, frame, flag, A) */
+        CALL_EVALUATOR
         .if \through_records
         .cfi_restore_state
         .endif
@@ -91,15 +149,44 @@
         .cfi_def_cfa_offset 8
         .cfi_restore %rbp
         ret                             /* the evaluator's result is in %rax */
-        .cfi_endproc
-        .size   \name, . - \name
+        END_FUNCTION \name
         .endm
 
+        .macro  SHARE_AREA name, through_records
+        BEGIN_FUNCTION \name
+        pushq   %rbp                    /* the caller's %rbp */
+        .cfi_def_cfa_offset 16
+        .cfi_offset %rbp, -16
+        movq    %r8, %rbp               /* the chain starts at the record */
+        .if \through_records
+        .cfi_remember_state
+        .cfi_def_cfa %rbp, 16           /* %rbp: the newest record */
+        .endif
+        CALL_EVALUATOR
+        .if \through_records
+        .cfi_restore_state
+        .endif
+        popq    %rbp                    /* the caller's %rbp */
+        .cfi_def_cfa_offset 8
+        .cfi_restore %rbp
+        ret                             /* the evaluator's result is in %rax */
+        END_FUNCTION \name
+        .endm
+
+        ENTER_AREA _PyPerf_EnterArea, 0
+        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 1
+        SHARE_AREA _PyPerf_ShareArea, 0
+        SHARE_AREA _PyPerf_ShareAreaWithUnwindInfo, 1
+
+        BEGIN_FUNCTION _PyPerf_EnterWithoutArea
+        movq    %rbp, %rcx              /* lowest slot: what the link will be */
+        jmp     _PyEval_EvalFrameDefault_labelled
+        .hidden _PyEval_EvalFrameDefault_labelled
+        END_FUNCTION _PyPerf_EnterWithoutArea
+
+        .section .note.cpython-perf
+.Lpoints_end:
         .text
-        ENTER_AREA _PyPerf_EnterArea, 0, 0
-        ENTER_AREA _PyPerf_ContinueArea, 1, 0
-        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 0, 1
-        ENTER_AREA _PyPerf_ContinueAreaWithUnwindInfo, 1, 1
 
 /* What a label looks like in a jitdump, 16 bytes.  Nothing ever runs it:
    labels only return, in the eyes of a profiler, by the rule written here.  */

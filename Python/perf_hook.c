@@ -13,118 +13,229 @@
 #include "pycore_ceval.h"
 #include "pycore_frame.h"
 #include "pycore_interp.h"
+#include "pycore_perf_arch.h"
+#include "pycore_perf_caller.h"
 #include "pycore_perf_hook.h"
 #include "pycore_perf_labels.h"
 #include "pycore_perf_trampoline.h"
 #include "pycore_pystate.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/resource.h>
+
+/* --- Kinds of areas ------------------------------------------------------ */
 
 /* The code in use, for all interpreters.  It outlives the back end. */
 static struct {
     _PyPerf_enterfunc *enter;
-    _PyPerf_continuefunc *go_on;
+    _PyPerf_sharefunc *share;   /* NULL: native functions are to be shown */
 } areas;
 
 void
-_PyPerfHook_UseAreas(_PyPerf_enterfunc *enter, _PyPerf_continuefunc *go_on)
+_PyPerfHook_UseAreas(const _PyPerf_AreaCode *code, bool shows_native)
 {
-    areas.enter = enter;
-    areas.go_on = go_on;
+    areas.enter = code->enter;
+    areas.share = shows_native ? NULL : code->share;
 }
 
-/* --- Areas --------------------------------------------------------------- */
+/* --- The C stack --------------------------------------------------------- */
 
-/* Slots of an area that C enters, and of one that continues a full area: with
-   these, deep recursion takes less than 32 bytes of C stack a call. */
-#define AREA_SLOTS 32
+/* Slots of areas: of the first one in a thread, which few programs fill; of
+   one that continues a full area; of any other that C enters. */
+#define FIRST_AREA_SLOTS 256
 #define NEXT_AREA_SLOTS 256
+#define AREA_SLOTS 32
 
-/* Areas of AREA_SLOTS may take an eighth of a thread's C stack... */
-#define STACK_PER_AREA (8 * AREA_SLOTS * sizeof(_PyPerf_record))
+/* Of those that every entry from C gets, to show native functions. */
+#define NATIVE_AREA_SLOTS 16
+
+/* An area with fewer free slots is not shared. */
+#define SLOTS_TO_SHARE 8
+
+/* Recursion must end, or not, where it does without labels, but for three
+   hundredths.  Slots take less than one: */
+#define STACK_PER_SLOT (128 * sizeof(_PyPerf_record))
 
 /* ...and beyond this depth no area gets slots: a program with a raised
-   recursion limit needs its C stack more than we do. */
+   recursion limit needs its C stack more than we do.  Each entry from C takes
+   up to a tenth more than it would or, with an area of its own, two thirds.  When such entries have used so much of the stack, further ones have
+   to do without label. */
 #define MAX_LABELLED_DEPTH 2048
+#define SHARED_PART(size) ((size) / 4)
+#define NATIVE_PART(size) ((size) / 20)
 
-static int max_depth = MAX_LABELLED_DEPTH;
+/* If nobody can tell the size of a stack. */
+#define ASSUMED_STACK_SIZE ((size_t)1 << 16)
 
-static int
-depth_for_stack(size_t stack_size)
+/* The C stack of this thread, as it was when it first came here. */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    uintptr_t shared_floor;     /* entries below have no label... */
+    uintptr_t native_floor;     /* ...nor these, if each has its own area */
+    size_t size;                /* 0: not measured yet */
+} stack = {.shared_floor = UINTPTR_MAX};
+
+static inline uintptr_t
+stack_pointer(void)
 {
-    return (int)Py_MIN(stack_size / STACK_PER_AREA, MAX_LABELLED_DEPTH);
+    return (uintptr_t)__builtin_frame_address(0);
 }
 
-/* A thread has as much stack as the main thread unless the program has called
-   threading.stack_size(). */
-static void
-measure_main_stack(void)
+/* Find out once how much stack the thread has left, whoever made it. */
+static Py_NO_INLINE void
+measure_stack(void)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_STACK, &limit) == 0
-        && limit.rlim_cur != RLIM_INFINITY) {
-        max_depth = depth_for_stack(limit.rlim_cur);
+    const int error = errno;
+    const uintptr_t here = stack_pointer();
+    pthread_attr_t attributes;
+    void *lowest;
+    size_t size;
+    stack.size = ASSUMED_STACK_SIZE;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        if (pthread_attr_getstack(&attributes, &lowest, &size) == 0
+            && here - (uintptr_t)lowest < size) {
+            stack.size = here - (uintptr_t)lowest;
+        }
+        pthread_attr_destroy(&attributes);
     }
+    stack.shared_floor = here - SHARED_PART(stack.size);
+    stack.native_floor = here - NATIVE_PART(stack.size);
+    errno = error;
 }
 
-static inline int
-depth(PyThreadState *tstate)
+/* May an entry from C take stack here? */
+static bool
+has_room_to_enter(void)
 {
-    return tstate->recursion_limit - tstate->recursion_remaining;
+    if (stack.size == 0) {
+        measure_stack();
+    }
+    return stack_pointer() >= (areas.share ? stack.shared_floor
+                                           : stack.native_floor);
 }
 
-/* How much C stack to spend on slots in this depth of calls. */
+/* How much C stack to spend on slots here. */
 static size_t
 free_bytes(PyThreadState *tstate, size_t slots)
 {
-    int limit = max_depth;
-    size_t thread_stack = tstate->interp->threads.stacksize;
-    if (thread_stack != 0) {
-        limit = Py_MIN(limit, depth_for_stack(thread_stack));
+    const size_t limit = stack.size / STACK_PER_SLOT;
+    const size_t depth = tstate->recursion_limit - tstate->recursion_remaining;
+    if (depth > Py_MIN(limit, MAX_LABELLED_DEPTH)) {
+        return 0;
     }
-    return depth(tstate) < limit ? slots * sizeof(_PyPerf_record) : 0;
-}
-
-PyObject *
-_PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
-                                _PyInterpreterFrame *frame,
-                                _PyPerf_record *newest)
-{
-    return areas.go_on(tstate, frame, newest,
-                                    _PyPerfTrampoline_Label(frame->f_code),
-                                    free_bytes(tstate, NEXT_AREA_SLOTS),
-                                    _PyEval_EvalFrameDefault_labelled);
+    return Py_MIN(slots, limit) * sizeof(_PyPerf_record);
 }
 
 /* --- The hook ------------------------------------------------------------ */
+
+/* Fill the slot below newest, and run frame below it, in the same area. */
+static inline PyObject *
+share_area(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
+           _PyPerf_record *newest, uintptr_t label, _PyPerf_record *lowest,
+           _PyPerf_areaevalfunc evaluator)
+{
+    _PyPerf_record *slot = _PyPerfArch_RECORD(newest - 1);
+    slot->next = newest;
+    slot->label = label;
+    return areas.share(tstate, frame, throwflag, lowest, newest - 1,
+                       evaluator);
+}
+
+/* Run frame by evaluator below its label, wherever there is room for that. */
+static PyObject *
+enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
+      uintptr_t label, _PyPerf_areaevalfunc evaluator)
+{
+    const _PyPerf_CFrame *caller = areas.share ? _PyPerf_Caller(tstate) : NULL;
+    _PyPerf_record *newest = caller ? _PyPerf_Newest(caller) : NULL;
+    /* The chain ascends; a program may have stacks that nobody knows of. */
+    if ((uintptr_t)newest < stack_pointer()) {
+        newest = NULL;
+    }
+    if (newest != NULL && newest - caller->lowest >= SLOTS_TO_SHARE) {
+        return share_area(tstate, frame, throwflag, newest, label,
+                          caller->lowest, evaluator);
+    }
+    const size_t slots = areas.share == NULL ? NATIVE_AREA_SLOTS
+                         : tstate->cframe == &tstate->root_cframe
+                           ? FIRST_AREA_SLOTS : AREA_SLOTS;
+    return areas.enter(tstate, frame, newest, label,
+                       free_bytes(tstate, slots) | (size_t)throwflag,
+                       evaluator);
+}
 
 static Py_NO_INLINE PyObject *
 eval_frame_carefully(PyThreadState *tstate, _PyInterpreterFrame *frame,
                      int throwflag)
 {
-    return areas.enter(tstate, frame, throwflag,
-                                 _PyPerfTrampoline_Label(frame->f_code),
-                                 free_bytes(tstate, AREA_SLOTS),
-                                 _PyEval_EvalFrameDefault_labelled);
+    if (!has_room_to_enter()) {
+        return _PyPerf_EnterWithoutArea(tstate, frame,
+                                        throwflag | _PyPerf_NO_AREA);
+    }
+    return enter(tstate, frame, throwflag,
+                 _PyPerfTrampoline_Label(frame->f_code),
+                 _PyEval_EvalFrameDefault_labelled);
 }
 
 /* Each resumption of a generator comes through here: what is not needed every
-   time is done elsewhere, so that this needs no stack frame. */
+   time is done elsewhere.  How low the stack is, the caller's position tells
+   well enough, without a look at our own. */
 PyObject *
 _PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
                             int throwflag)
 {
-    _PyPerf_offset offset = *_PyCode_LabelOffset(frame->f_code);
-    if (offset == 0 || tstate->interp->threads.stacksize != 0
-        || depth(tstate) >= max_depth) {
-        return eval_frame_carefully(tstate, frame, throwflag);
+    const _PyPerf_offset offset = *_PyCode_LabelOffset(frame->f_code);
+    const _PyPerf_CFrame *caller = (_PyPerf_CFrame *)tstate->cframe;
+    if (offset != 0 && areas.share != NULL && (uintptr_t)caller >= stack.shared_floor
+        && _PyPerf_IsTagged(&caller->base)) {
+        _PyPerf_record *newest = _PyPerf_Newest(caller);
+        if (newest - caller->lowest >= SLOTS_TO_SHARE) {
+            return share_area(tstate, frame, throwflag, newest,
+                              _PyPerfLabels_base + offset, caller->lowest,
+                              _PyEval_EvalFrameDefault_labelled);
+        }
     }
-    return areas.enter(tstate, frame, throwflag,
-                                 _PyPerfLabels_base + offset,
-                                 AREA_SLOTS * sizeof(_PyPerf_record),
-                                 _PyEval_EvalFrameDefault_labelled);
+    return eval_frame_carefully(tstate, frame, throwflag);
 }
+
+/* Without a free slot in its area, or further down, an inlined call gets one
+   that only ever shows the innermost function: it takes no more C stack. */
+PyObject *
+_PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
+                                _PyInterpreterFrame *frame,
+                                _PyPerf_record *newest)
+{
+    return areas.enter(tstate, frame, newest,
+                       _PyPerfTrampoline_Label(frame->f_code),
+                       free_bytes(tstate, NEXT_AREA_SLOTS),
+                       _PyEval_EvalFrameDefault_labelled);
+}
+
+/* --- Standing in for an evaluator ---------------------------------------- */
+
+/* C code that runs below records in the place of an evaluator lets functions
+   that it enters find the records: its own frame record is linked to them. */
+static inline void
+begin_to_stand_in(PyThreadState *tstate, _PyPerf_CFrame *cframe, void *own,
+                  _PyPerf_record *lowest)
+{
+    cframe->base = *tstate->cframe;
+    cframe->previous = tstate->cframe;
+    _PyPerf_TagCFrame(cframe, _PyPerfArch_RECORD((_PyPerf_record *)own),
+                      lowest);
+    tstate->cframe = &cframe->base;
+}
+
+/* As an evaluator does, let tracing that was switched go on so outside. */
+static inline void
+stop_standing_in(PyThreadState *tstate, const _PyPerf_CFrame *cframe)
+{
+    tstate->cframe = _PyPerf_PreviousCFrame(cframe);
+    tstate->cframe->use_tracing = cframe->use_tracing;
+}
+
+/* --- Other tools --------------------------------------------------------- */
 
 /* Interpreters that had another tool's evaluator when they were switched on.
    There is rarely one, and never more than a few. */
@@ -146,17 +257,31 @@ find_predecessor(PyInterpreterState *interp)
     return p;
 }
 
-/* The hook of such interpreters.  The other evaluator does not know of areas:
-   it gets one without slots, so each call of a Python function is a C call. */
+/* In the place of an evaluator.  The other one does not know of areas, so each
+   call of a Python function comes back to the hook. */
+static PyObject *
+run_other_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
+               int throwflag, _PyPerf_record *lowest)
+{
+    Predecessor *predecessor = *find_predecessor(tstate->interp);
+    _PyPerf_CFrame cframe;
+    begin_to_stand_in(tstate, &cframe, __builtin_frame_address(0), lowest);
+    PyObject *result = predecessor->eval_frame(tstate, frame, throwflag);
+    stop_standing_in(tstate, &cframe);
+    return result;
+}
+
+/* The hook of such interpreters. */
 static PyObject *
 eval_frame_of_other_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
                          int throwflag)
 {
-    Predecessor *predecessor = *find_predecessor(tstate->interp);
-    return areas.enter(tstate, frame, throwflag,
-                                 _PyPerfTrampoline_Label(frame->f_code), 0,
-                                 (_PyPerf_areaevalfunc)(void (*)(void))
-                                     predecessor->eval_frame);
+    if (!has_room_to_enter()) {
+        return (*find_predecessor(tstate->interp))->eval_frame(tstate, frame,
+                                                               throwflag);
+    }
+    return enter(tstate, frame, throwflag,
+                 _PyPerfTrampoline_Label(frame->f_code), run_other_tool);
 }
 
 int
@@ -171,7 +296,6 @@ _PyPerfHook_IsInstalled(PyInterpreterState *interp)
 int
 _PyPerfHook_Install(PyInterpreterState *interp)
 {
-    measure_main_stack();
     if (_PyPerfHook_IsInstalled(interp)) {
         return 0;
     }
@@ -214,12 +338,16 @@ typedef struct {
 
 /* In the place of an evaluator, with a ThrowCall in that of a frame. */
 static PyObject *
-throw_below_area(PyThreadState *Py_UNUSED(tstate), _PyInterpreterFrame *arg,
-                 int Py_UNUSED(throwflag), _PyPerf_record *Py_UNUSED(lowest))
+throw_below_records(PyThreadState *tstate, _PyInterpreterFrame *arg,
+                    int Py_UNUSED(throwflag), _PyPerf_record *lowest)
 {
     const ThrowCall *call = (const ThrowCall *)arg;
-    return call->throw(call->generator, call->close_on_genexit, call->type,
-                       call->value, call->traceback);
+    _PyPerf_CFrame cframe;
+    begin_to_stand_in(tstate, &cframe, __builtin_frame_address(0), lowest);
+    PyObject *result = call->throw(call->generator, call->close_on_genexit,
+                                   call->type, call->value, call->traceback);
+    stop_standing_in(tstate, &cframe);
+    return result;
 }
 
 PyObject *
@@ -228,13 +356,14 @@ _PyPerfTrampoline_Throw(_PyInterpreterFrame *frame, _PyPerf_throwfunc *throw,
                         PyObject *type, PyObject *value, PyObject *traceback)
 {
     PyThreadState *tstate = _PyThreadState_GET();
-    if (!_PyPerfHook_IsInstalled(tstate->interp)) {
+    /* throw() itself takes little stack: this is like an area of its own. */
+    if (!_PyPerfHook_IsInstalled(tstate->interp) || !has_room_to_enter()
+        || stack_pointer() < stack.native_floor) {
         return throw(generator, close_on_genexit, type, value, traceback);
     }
     ThrowCall call = {
         throw, generator, close_on_genexit, type, value, traceback,
     };
-    return areas.enter(tstate, (_PyInterpreterFrame *)&call, 0,
-                                 _PyPerfTrampoline_Label(frame->f_code), 0,
-                                 throw_below_area);
+    return enter(tstate, (_PyInterpreterFrame *)&call, 0,
+                 _PyPerfTrampoline_Label(frame->f_code), throw_below_records);
 }

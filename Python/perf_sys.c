@@ -18,18 +18,29 @@
 /* --- sys functions ------------------------------------------------------- */
 
 const char _PyPerfTrampoline_SysActivate_doc[] =
-"activate_stack_trampoline($module, backend, /)\n"
+"activate_stack_trampoline($module, backend, /, *, native=False)\n"
 "--\n"
 "\n"
 "Let native profilers see Python functions by name from now on.\n"
 "\n"
 "The back end \"perf\" writes symbols to /tmp/perf-PID.map, \"perf_jit\" to\n"
-"the jitdump jit-PID.dump in $JITDUMPDIR or /tmp.  If the trampoline is\n"
-"active already, this only makes sure that it uses that back end.";
+"the jitdump jit-PID.dump in $JITDUMPDIR or /tmp.  Python functions follow\n"
+"each other directly; with native=True, native functions show between them.\n"
+"If the trampoline is active already, this only makes sure that it works in\n"
+"that way.";
 
 PyObject *
-_PyPerfTrampoline_SysActivate(PyObject *Py_UNUSED(module), PyObject *backend)
+_PyPerfTrampoline_SysActivate(PyObject *Py_UNUSED(module), PyObject *args,
+                              PyObject *kwargs)
 {
+    static char *keywords[] = {"", "native", NULL};
+    PyObject *backend;
+    int native = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs,
+                                     "O|$p:activate_stack_trampoline",
+                                     keywords, &backend, &native)) {
+        return NULL;
+    }
     if (!PyUnicode_Check(backend)) {
         PyErr_Format(PyExc_TypeError,
                      "activate_stack_trampoline() argument must be str, "
@@ -46,7 +57,7 @@ _PyPerfTrampoline_SysActivate(PyObject *Py_UNUSED(module), PyObject *backend)
         PyErr_SetString(PyExc_ValueError, "embedded null character");
         return NULL;
     }
-    if (_PyPerfTrampoline_Activate(_PyThreadState_GET(), name) < 0) {
+    if (_PyPerfTrampoline_Activate(_PyThreadState_GET(), name, native) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -84,13 +95,14 @@ _PyPerfTrampoline_SysIsActive(PyObject *Py_UNUSED(module),
 
 /* --- Options ------------------------------------------------------------- */
 
-typedef enum {NOT_GIVEN, OFF, ON} Switch;
+typedef enum {NOT_GIVEN, OFF, ON, ON_WITH_NATIVE} Switch;
 
-/* Every value but "" and "0" means on. */
+/* Every other value means on. */
 static Switch
-switch_from_value(bool is_empty, bool is_zero)
+switch_from_value(const wchar_t *value)
 {
-    return is_empty || is_zero ? OFF : ON;
+    return *value == L'\0' || wcscmp(value, L"0") == 0 ? OFF
+           : wcscmp(value, L"native") == 0 ? ON_WITH_NATIVE : ON;
 }
 
 /* -X name or -X name=value.  The last one given counts. */
@@ -108,8 +120,7 @@ get_xoption(const PyConfig *config, const wchar_t *name)
             return ON;
         }
         if (*value == L'=') {
-            return switch_from_value(value[1] == L'\0',
-                                     wcscmp(value, L"=0") == 0);
+            return switch_from_value(value + 1);
         }
     }
     return NOT_GIVEN;
@@ -123,7 +134,8 @@ get_environment(const PyConfig *config, const char *name)
     if (value == NULL) {
         return NOT_GIVEN;
     }
-    return switch_from_value(false, strcmp(value, "0") == 0);
+    return strcmp(value, "0") == 0 ? OFF
+           : strcmp(value, "native") == 0 ? ON_WITH_NATIVE : ON;
 }
 
 typedef struct {
@@ -141,19 +153,21 @@ static const Option options[] = {
 /* Return the option that is on, or NULL.  -X beats the environment: it can
    also switch its own variable off. */
 static const Option *
-find_option(const PyConfig *config, const char **given_as)
+find_option(const PyConfig *config, const char **given_as, Switch *value)
 {
     static char text[sizeof("-X perf_jit")];
 
     for (size_t i = 0; i < Py_ARRAY_LENGTH(options); i++) {
-        if (get_xoption(config, options[i].xoption) == ON) {
+        *value = get_xoption(config, options[i].xoption);
+        if (*value >= ON) {
             PyOS_snprintf(text, sizeof(text), "-X %s", options[i].back_end);
             *given_as = text;
             return &options[i];
         }
     }
     for (size_t i = 0; i < Py_ARRAY_LENGTH(options); i++) {
-        if (get_environment(config, options[i].variable) == ON
+        *value = get_environment(config, options[i].variable);
+        if (*value >= ON
             && get_xoption(config, options[i].xoption) != OFF) {
             *given_as = options[i].variable;
             return &options[i];
@@ -166,16 +180,20 @@ void
 _PyPerfTrampoline_Init(PyThreadState *tstate)
 {
     const char *given_as;
-    const Option *option = find_option(&tstate->interp->config, &given_as);
+    Switch how;
+    const Option *option = find_option(&tstate->interp->config, &given_as,
+                                       &how);
     if (option == NULL) {
         return;
     }
     /* An interpreter that comes later leaves the others their back end. */
-    const char *back_end = _PyPerfTrampoline_BackEnd();
+    int shows_native;
+    const char *back_end = _PyPerfTrampoline_BackEnd(&shows_native);
     if (back_end == NULL) {
         back_end = option->back_end;
+        shows_native = how == ON_WITH_NATIVE;
     }
-    if (_PyPerfTrampoline_Activate(tstate, back_end) == 0) {
+    if (_PyPerfTrampoline_Activate(tstate, back_end, shows_native) == 0) {
         _PyPerfTrampoline_HoldSymbols();
         return;
     }

@@ -32,8 +32,7 @@
 typedef struct {
     const char *name;
     uint32_t label_room;        /* address space for each symbol */
-    _PyPerf_enterfunc *enter_area;
-    _PyPerf_continuefunc *continue_area;
+    _PyPerf_AreaCode area_code;
     int (*open)(void);
     int (*write)(const _PyPerfSymbol *symbol);
     void (*hold)(void);         /* many symbols will follow... */
@@ -47,8 +46,7 @@ static const BackEnd back_ends[] = {
     {
         .name = "perf",
         .label_room = _PyPerfLabels_SIZE,
-        .enter_area = _PyPerf_EnterArea,
-        .continue_area = _PyPerf_ContinueArea,
+        .area_code = {_PyPerf_EnterArea, _PyPerf_ShareArea},
         .open = PyUnstable_PerfMapState_Init,
         .write = _PyPerfMap_WriteSymbol,
         .hold = _PyPerfMap_Hold,
@@ -60,8 +58,8 @@ static const BackEnd back_ends[] = {
     {
         .name = "perf_jit",
         .label_room = _PyPerfJitdump_LABEL_ROOM,
-        .enter_area = _PyPerf_EnterAreaWithUnwindInfo,
-        .continue_area = _PyPerf_ContinueAreaWithUnwindInfo,
+        .area_code = {_PyPerf_EnterAreaWithUnwindInfo,
+                      _PyPerf_ShareAreaWithUnwindInfo},
         .open = _PyPerfJitdump_Open,
         .write = _PyPerfJitdump_WriteSymbol,
         .hold = _PyPerfJitdump_Hold,
@@ -75,6 +73,7 @@ static const BackEnd back_ends[] = {
 static struct {
     const BackEnd *back_end;    /* NULL: no interpreter was ever on, or the
                                    runtime has ended */
+    bool shows_native;          /* functions between Python functions, too */
     pid_t process;              /* whose file that is */
     bool is_incomplete;         /* its file lacks symbols, and we said so */
 } trampoline;
@@ -222,13 +221,13 @@ use_back_end(const BackEnd *back_end)
     }
     trampoline.back_end = back_end;
     trampoline.process = getpid();
-    _PyPerfHook_UseAreas(back_end->enter_area, back_end->continue_area);
     trampoline.is_incomplete = false;
     return 0;
 }
 
 int
-_PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name)
+_PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name,
+                           int shows_native)
 {
     const BackEnd *back_end = find_back_end(name);
     if (back_end == NULL) {
@@ -243,6 +242,8 @@ _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name)
     if (use_back_end(back_end) < 0) {
         return -1;
     }
+    trampoline.shows_native = shows_native;
+    _PyPerfHook_UseAreas(&back_end->area_code, shows_native);
     if (_PyPerfHook_Install(tstate->interp) < 0) {
         PyErr_NoMemory();
         return -1;
@@ -279,8 +280,9 @@ _PyPerfTrampoline_IsActive(PyThreadState *tstate)
 }
 
 const char *
-_PyPerfTrampoline_BackEnd(void)
+_PyPerfTrampoline_BackEnd(int *shows_native)
 {
+    *shows_native = trampoline.shows_native;
     return trampoline.back_end != NULL ? trampoline.back_end->name : NULL;
 }
 

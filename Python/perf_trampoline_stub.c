@@ -9,7 +9,8 @@
 
 int
 _PyPerfTrampoline_Activate(PyThreadState *Py_UNUSED(tstate),
-                           const char *Py_UNUSED(name))
+                           const char *Py_UNUSED(name),
+                           int Py_UNUSED(shows_native))
 {
     PyErr_SetString(PyExc_ValueError, "perf trampoline not available");
     return -1;
@@ -27,7 +28,7 @@ _PyPerfTrampoline_IsActive(PyThreadState *Py_UNUSED(tstate))
 }
 
 const char *
-_PyPerfTrampoline_BackEnd(void)
+_PyPerfTrampoline_BackEnd(int *Py_UNUSED(shows_native))
 {
     return NULL;
 }

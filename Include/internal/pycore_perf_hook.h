@@ -8,6 +8,8 @@ extern "C" {
 #  error "this header requires Py_BUILD_CORE define"
 #endif
 
+#include <stdbool.h>
+
 /* How C enters Python functions while native profiling is on: between the hook
  * (Python/perf_hook.c), the code that lays out areas of labels on the C stack
  * (Python/asm_trampoline_*.S) and the evaluator that fills them.  Call with
@@ -26,35 +28,52 @@ typedef struct _PyPerf_record {
     uintptr_t label;
 } _PyPerf_record;
 
-/* An evaluator under _PyPerf_EnterArea().  lowest: the area's lowest slot. */
+/* An evaluator with records.  lowest: the lowest slot of its area, or what the
+ * link points at if it has no area. */
 typedef PyObject *(*_PyPerf_areaevalfunc)(PyThreadState *tstate,
                                           struct _PyInterpreterFrame *frame,
                                           int throwflag,
                                           _PyPerf_record *lowest);
 
-/* Reserve an area with free_bytes for slots on the C stack, enter label as its
- * first record, and call evaluator below it.  In assembly; see there. */
+/* The code of Python/asm_trampoline_*.S, which see.
+ *
+ * Reserve an area with free_bytes, a multiple of 16, for slots on the C stack,
+ * enter label as its first record, which next follows, and call evaluator
+ * below it.  next: the newest record of the Python function that has called,
+ * or NULL.  The lowest four bits of free_bytes are evaluator's throwflag. */
 typedef PyObject *_PyPerf_enterfunc(PyThreadState *tstate,
                                     struct _PyInterpreterFrame *frame,
-                                    int throwflag, uintptr_t label,
-                                    size_t free_bytes,
+                                    _PyPerf_record *next, uintptr_t label,
+                                    size_t free_bytes_and_throwflag,
                                     _PyPerf_areaevalfunc evaluator);
 
-/* The same for a call from Python that found its area full.  newest is that
- * area's newest record. */
-typedef PyObject *_PyPerf_continuefunc(PyThreadState *tstate,
-                                       struct _PyInterpreterFrame *frame,
-                                       _PyPerf_record *newest, uintptr_t label,
-                                       size_t free_bytes,
-                                       _PyPerf_areaevalfunc evaluator);
+/* Call evaluator below record, which is filled already, in a slot of the
+ * caller's area. */
+typedef PyObject *_PyPerf_sharefunc(PyThreadState *tstate,
+                                    struct _PyInterpreterFrame *frame,
+                                    int throwflag, _PyPerf_record *lowest,
+                                    _PyPerf_record *record,
+                                    _PyPerf_areaevalfunc evaluator);
+
+typedef struct {
+    _PyPerf_enterfunc *enter;
+    _PyPerf_sharefunc *share;
+} _PyPerf_AreaCode;
 
 /* Unwinders that read DWARF see the C stack without labels. */
 extern _PyPerf_enterfunc _PyPerf_EnterArea;
-extern _PyPerf_continuefunc _PyPerf_ContinueArea;
+extern _PyPerf_sharefunc _PyPerf_ShareArea;
 
 /* They see the labels, and must have unwind information for them. */
 extern _PyPerf_enterfunc _PyPerf_EnterAreaWithUnwindInfo;
-extern _PyPerf_continuefunc _PyPerf_ContinueAreaWithUnwindInfo;
+extern _PyPerf_sharefunc _PyPerf_ShareAreaWithUnwindInfo;
+
+/* Run frame in the evaluator below, which shows no function.  throwflag must
+ * include _PyPerf_NO_AREA. */
+extern PyObject *_PyPerf_EnterWithoutArea(PyThreadState *tstate,
+                                          struct _PyInterpreterFrame *frame,
+                                          int throwflag);
+#define _PyPerf_NO_AREA 2
 
 /* The evaluator that ceval_labelled.c makes of ceval.c. */
 extern PyObject *_PyEval_EvalFrameDefault_labelled(
@@ -63,9 +82,10 @@ extern PyObject *_PyEval_EvalFrameDefault_labelled(
 
 /* --- The hook ------------------------------------------------------------ */
 
-/* Make areas by this code from now on, in all interpreters. */
-extern void _PyPerfHook_UseAreas(_PyPerf_enterfunc *enter,
-                                 _PyPerf_continuefunc *go_on);
+/* From now on, in all interpreters, make areas by this code, and show between
+ * Python functions the native ones that stand there, or not. */
+extern void _PyPerfHook_UseAreas(const _PyPerf_AreaCode *code,
+                                 bool shows_native);
 
 /* Let C enter the interpreter's Python functions through the hook.  Return 0,
  * or -1 without memory. */

@@ -19,7 +19,8 @@ extern "C" {
 extern void _PyPerfTrampoline_Init(PyThreadState *tstate);
 
 /* The entries of the sys module. */
-extern PyObject *_PyPerfTrampoline_SysActivate(PyObject *, PyObject *);
+extern PyObject *_PyPerfTrampoline_SysActivate(PyObject *, PyObject *,
+                                               PyObject *);
 extern PyObject *_PyPerfTrampoline_SysDeactivate(PyObject *, PyObject *);
 extern PyObject *_PyPerfTrampoline_SysIsActive(PyObject *, PyObject *);
 extern const char _PyPerfTrampoline_SysActivate_doc[];
@@ -27,8 +28,9 @@ extern const char _PyPerfTrampoline_SysDeactivate_doc[];
 extern const char _PyPerfTrampoline_SysIsActive_doc[];
 
 #define _PyPerfTrampoline_SYS_METHODDEFS                                      \
-    {"activate_stack_trampoline", _PyPerfTrampoline_SysActivate,              \
-     METH_O, _PyPerfTrampoline_SysActivate_doc},                              \
+    {"activate_stack_trampoline",                                             \
+     (PyCFunction)(void (*)(void))_PyPerfTrampoline_SysActivate,              \
+     METH_VARARGS | METH_KEYWORDS, _PyPerfTrampoline_SysActivate_doc},        \
     {"deactivate_stack_trampoline", _PyPerfTrampoline_SysDeactivate,          \
      METH_NOARGS, _PyPerfTrampoline_SysDeactivate_doc},                       \
     {"is_stack_trampoline_active", _PyPerfTrampoline_SysIsActive,             \
@@ -37,17 +39,20 @@ extern const char _PyPerfTrampoline_SysIsActive_doc[];
 /* --- The trampoline (Python/perf_trampoline.c or ..._stub.c) ------------- */
 
 /* Switch on in the current interpreter, writing symbols through the back end
- * of that name.  On already: fine; with another back end: switched.  Return 0,
- * or -1 with ValueError or OSError set. */
-extern int _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name);
+ * of that name.  shows_native: let native functions be seen where they stand
+ * between Python functions.  On already: fine; in another way: switched.
+ * Return 0, or -1 with ValueError or OSError set. */
+extern int _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name,
+                                      int shows_native);
 
 /* Switch off in the current interpreter.  Running frames end as they are. */
 extern void _PyPerfTrampoline_Deactivate(PyThreadState *tstate);
 
 extern int _PyPerfTrampoline_IsActive(PyThreadState *tstate);
 
-/* The back end that the process uses, or NULL if it has used none. */
-extern const char *_PyPerfTrampoline_BackEnd(void);
+/* The back end that the process uses, and in which way, or NULL if it has used
+ * none. */
+extern const char *_PyPerfTrampoline_BackEnd(int *shows_native);
 
 /* Start-up calls a hundred functions for the first time: their symbols may be
  * collected from Hold to Release and written at once. */

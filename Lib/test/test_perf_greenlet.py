@@ -267,9 +267,9 @@ class GreenletTest(PerfTestCase):
             if sys.is_stack_trampoline_active():
                 sys.deactivate_stack_trampoline()
             else:
-                sys.activate_stack_trampoline("perf")
+                self.activate()
 
-        self.addCleanup(sys.activate_stack_trampoline, "perf")
+        self.addCleanup(self.activate)
         children = [greenlet.greenlet(body) for _ in range(7)]
         for _ in range(5):
             for child in children:  # their number is odd: both states for each
@@ -343,10 +343,7 @@ class CrowdTest(PerfTestCase):
 
     def test_sampled(self):
         # At any instruction, those of a switch included.
-        native = Native()
-        low, _ = native.range("_PyPerf_EnterArea")      # four, in this order
-        _, high = native.range("_PyPerf_ContinueAreaWithUnwindInfo")
-        _testperf.start_sampler(10_000, low, high)
+        _testperf.start_sampler(10_000, *Native().area_code())
         try:
             Crowd(0, 20 * self.SWITCHES, lambda: None).run()
         finally:

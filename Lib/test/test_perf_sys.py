@@ -257,7 +257,7 @@ class FunctionTest(SysTestCase):
 
     def test_signatures(self):
         for name, signature in (
-                ("activate_stack_trampoline", "(backend, /)"),
+                ("activate_stack_trampoline", "(backend, /, *, native=False)"),
                 ("deactivate_stack_trampoline", "()"),
                 ("is_stack_trampoline_active", "()")):
             with self.subTest(name):

@@ -102,11 +102,7 @@ def compute():
 if SAMPLER_HZ:
     import _testperf
     from test.support.perf_walk import LabelNames, Native
-    native, suffix = Native(), "WithUnwindInfo" * (BACK_END == "perf_jit")
-    _testperf.start_sampler(SAMPLER_HZ,
-                            native.range("_PyPerf_EnterArea" + suffix)[0],
-                            native.range("_PyPerf_ContinueArea" + suffix)[1],
-                            True)
+    _testperf.start_sampler(SAMPLER_HZ, *Native().area_code(), True)
 compute()
 report = {{"spent": spent, "pid": os.getpid()}}
 if SAMPLER_HZ:

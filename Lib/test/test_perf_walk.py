@@ -26,7 +26,7 @@ from test.support.perf_helper import (SMALL_QUARANTINE,
                                       remove_own_map_at_exit,
                                       requires_trampoline)
 from test.support.perf_walk import (Native, PerfTestCase, StackChecker,
-                                    run_script, symbol)
+                                    also_native, symbol)
 
 import _testperf
 
@@ -511,7 +511,7 @@ class FunctionKindsTest(PerfTestCase):
         self.repeat(use, checks=2)
 
     def test_audit_hook_and_atexit(self):
-        run_script(textwrap.dedent("""
+        self.run_script(textwrap.dedent("""
             import atexit, os, sys
             from test.support.perf_walk import StackChecker
 
@@ -1099,7 +1099,7 @@ class ThreadTest(PerfTestCase):
 
     def test_thread_that_ran_before(self):
         # It waits in functions without label, and then calls one that has one.
-        run_script(textwrap.dedent("""
+        self.run_script(textwrap.dedent("""
             import sys, threading
             from test.support.perf_walk import StackChecker
 
@@ -1130,7 +1130,7 @@ class ThreadTest(PerfTestCase):
 
     def test_small_stack(self):
         # The smallest that threading allows: recursion as deep as unprofiled.
-        run_script(textwrap.dedent("""
+        self.run_script(textwrap.dedent("""
             import os, sys, threading
             import _testperf
             from test.support.perf_walk import LabelNames
@@ -1211,7 +1211,7 @@ class DepthTest(PerfTestCase):
         self.assertEqual(self.checker.count, depth // 10 + 1)
 
     def test_exact_to_the_documented_depth(self):
-        run_script(DEEP_PREAMBLE + textwrap.dedent("""
+        self.run_script(DEEP_PREAMBLE + textwrap.dedent("""
             def recurse(n):
                 if n % 50 == 0:
                     checker.check()
@@ -1227,7 +1227,7 @@ class DepthTest(PerfTestCase):
             """))
 
     def test_with_callbacks_and_generators_in_between(self):
-        run_script(DEEP_PREAMBLE + textwrap.dedent("""
+        self.run_script(DEEP_PREAMBLE + textwrap.dedent("""
             def recurse(n):
                 if n % 20 == 0:
                     checker.check()
@@ -1262,7 +1262,7 @@ class DepthTest(PerfTestCase):
                     {callee}(n - 1)
                 compare({name}, n, n % 700 < 3 and _testperf.labels())
             """) for name, callee in zip("abc", "bca"))
-        run_script(DEEP_PREAMBLE + functions + textwrap.dedent("""
+        self.run_script(DEEP_PREAMBLE + functions + textwrap.dedent("""
             def compare(function, n, labels):
                 if labels:
                     actual = names.of(labels[0])
@@ -1277,7 +1277,7 @@ class DepthTest(PerfTestCase):
             """))
 
     def test_exception_from_any_depth(self):
-        run_script(DEEP_PREAMBLE + textwrap.dedent("""
+        self.run_script(DEEP_PREAMBLE + textwrap.dedent("""
             def a(n):
                 try:
                     b(n - 1)
@@ -1312,7 +1312,7 @@ class DepthTest(PerfTestCase):
             """))
 
     def test_c_stack_per_call(self):
-        out = run_script(DEEP_PREAMBLE + textwrap.dedent("""
+        out = self.run_script(DEEP_PREAMBLE + textwrap.dedent("""
             def recurse(n):
                 if n in (0, 10, 100, 900, 9_000, 90_000):
                     pointers[n] = _testperf.stack_pointer()
@@ -1346,7 +1346,7 @@ class ToggleTest(PerfTestCase):
     def setUp(self):
         super().setUp()
         self.off = sys.deactivate_stack_trampoline
-        self.on = functools.partial(sys.activate_stack_trampoline, "perf")
+        self.on = self.activate
         self.addCleanup(self.on)
 
     def called(self):
@@ -1557,12 +1557,12 @@ class OtherEvaluatorTest(PerfTestCase):
 
     def test_before_activation(self):
         outer, checks = self.functions()
-        self.addCleanup(sys.activate_stack_trampoline, "perf")
+        self.addCleanup(self.activate)
         sys.deactivate_stack_trampoline()
         _testperf.install_evaluator()
         try:
             self.assertTrue(_testperf.evaluator_is_current())
-            sys.activate_stack_trampoline("perf")
+            self.activate()
             self.assertTrue(sys.is_stack_trampoline_active())
             self.assertFalse(_testperf.evaluator_is_current())
             self.repeat(outer, checks)
@@ -1570,7 +1570,7 @@ class OtherEvaluatorTest(PerfTestCase):
             sys.deactivate_stack_trampoline()
             self.assertTrue(_testperf.evaluator_is_current())
             self.assertFalse(sys.is_stack_trampoline_active())
-            sys.activate_stack_trampoline("perf")
+            self.activate()
             self.repeat(outer, checks)
         finally:
             all_calls = self.remove_evaluator()
@@ -1578,7 +1578,7 @@ class OtherEvaluatorTest(PerfTestCase):
         # generator twice, raiser and the check's own.
         self.assertGreaterEqual(calls, self.TIMES * (6 + checks))
         self.assertGreaterEqual(all_calls - calls, self.TIMES * (6 + checks))
-        sys.activate_stack_trampoline("perf")
+        self.activate()
         self.repeat(outer, checks)
 
     def test_after_activation(self):
@@ -1636,7 +1636,7 @@ class SymbolTest(PerfTestCase):
 
     def test_memory_stays_flat(self):
         # 100,000 times exec, a million lambdas, and code objects that differ.
-        out = run_script(textwrap.dedent("""
+        out = self.run_script(textwrap.dedent("""
             import os, sys, tracemalloc
             from test.support.perf_helper import read_map
 
@@ -1690,6 +1690,9 @@ class SymbolTest(PerfTestCase):
 class ShapeTest(PerfTestCase):
     """The whole walk, C functions included."""
 
+    # By which C enters a Python function.
+    code_of_areas = ["_PyPerf_EnterArea", "_PyPerf_ShareArea"]
+
     def walk(self):
         addresses, _ = _testperf.walk()
         return addresses, set(_testperf.labels())
@@ -1701,7 +1704,7 @@ class ShapeTest(PerfTestCase):
         return [self.checker.names.of(address) if address in labels
                 else native.name(address) for address in addresses]
 
-    def test_no_c_function_between_python_functions(self):
+    def test_no_c_function_between_inlined_calls(self):
         def outer():
             return middle(1)
 
@@ -1714,14 +1717,16 @@ class ShapeTest(PerfTestCase):
         for _ in range(self.TIMES):
             walk = outer()
         shape = self.shape(walk)
-        first = shape.index("_PyPerf_EnterArea")
+        first = min(shape.index(code) for code in self.code_of_areas
+                    if code in shape)
         self.assertEqual(shape[first - 1], "_PyEval_EvalFrameDefault_labelled")
         names = [symbol(self.walk.__code__), symbol(inner.__code__),
                  symbol(middle.__code__.co_consts[1]), symbol(middle.__code__),
                  symbol(outer.__code__)]
         self.assertEqual(shape[first + 1:first + 6], names)
 
-    def test_c_functions_stand_where_they_call(self):
+    def between_key_and_outer(self):
+        """Return what stands between functions that map() connects."""
         def key(_):
             walks.append(self.walk())
 
@@ -1733,13 +1738,10 @@ class ShapeTest(PerfTestCase):
             outer()
         shape = self.shape(walks[-1])
         start = shape.index(symbol(key.__code__))
-        end = shape.index(symbol(outer.__code__))
-        between = shape[start + 1:end]
-        self.assertIn("map_next", between)
-        self.assertEqual(between[-2:], ["_PyEval_EvalFrameDefault_labelled",
-                                        "_PyPerf_EnterArea"])
-        self.assertFalse([name for name in between
-                          if name is None or name.startswith("py::")])
+        return shape[start + 1:shape.index(symbol(outer.__code__))]
+
+    def test_c_functions_between_python_functions(self):
+        self.assertEqual(self.between_key_and_outer(), [])
 
     def test_every_group_of_labels_has_its_area(self):
         def recurse(n):
@@ -1750,9 +1752,6 @@ class ShapeTest(PerfTestCase):
             else:
                 recurse(n - 1)
 
-        # Callers of this test may be profiled through the jitdump.
-        makers_of_areas = {"_PyPerf_EnterArea",
-                           "_PyPerf_EnterAreaWithUnwindInfo"}
         walks = []
         for depth in range(0, 400, 57):
             recurse(depth)
@@ -1761,7 +1760,9 @@ class ShapeTest(PerfTestCase):
             for name in self.shape(walk):
                 name = name or "(a C function elsewhere)"
                 if name.startswith("py::") and not previous.startswith("py::"):
-                    self.assertIn(previous, makers_of_areas)
+                    # Callers of this test may be profiled in another way.
+                    self.assertRegex(previous, "^_PyPerf_(Enter|Share)Area"
+                                               "(WithUnwindInfo)?$")
                 previous = name
 
     def test_the_walk_reaches_main(self):
@@ -1771,6 +1772,23 @@ class ShapeTest(PerfTestCase):
         while shape[-1] is None:
             shape.pop()
         self.assertIn(shape[-1], ("main", "Py_BytesMain", "pythread_wrapper"))
+
+
+also_native(globals())
+
+
+class NativeShapeTest(ShapeTest):
+
+    native = True
+    code_of_areas = ["_PyPerf_EnterArea"]
+
+    def test_c_functions_between_python_functions(self):
+        between = self.between_key_and_outer()
+        self.assertIn("map_next", between)
+        self.assertEqual(between[-2:], ["_PyEval_EvalFrameDefault_labelled",
+                                        "_PyPerf_EnterArea"])
+        self.assertFalse([name for name in between
+                          if name is None or name.startswith("py::")])
 
 
 if __name__ == "__main__":

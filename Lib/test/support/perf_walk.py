@@ -167,14 +167,27 @@ class PerfTestCase(unittest.TestCase):
     # that have run a few times.
     TIMES = 20
 
+    # Whether to show the native functions between Python functions.
+    native = False
+
     def setUp(self):
         was_active = sys.is_stack_trampoline_active()
         self.checker = StackChecker()
         self.check = self.checker.check
-        sys.activate_stack_trampoline("perf")
+        self.activate()
         if not was_active:
             self.addCleanup(sys.deactivate_stack_trampoline)
         self.addCleanup(self.checker.forget_frames)
+
+    def activate(self):
+        sys.activate_stack_trampoline("perf", native=self.native)
+
+    def run_script(self, source, *options, env=()):
+        if self.native:
+            source = source.replace('activate_stack_trampoline("perf")',
+                                    'activate_stack_trampoline("perf", '
+                                    'native=True)')
+        return run_script(source, *options, env=env)
 
     def assert_checked(self, at_least=1):
         self.assertIsNone(report := self.checker.report(), report)
@@ -187,6 +200,16 @@ class PerfTestCase(unittest.TestCase):
             function()
             self.assert_checked()
             self.assertEqual(self.checker.count - before, checks)
+
+
+def also_native(namespace):
+    """Add a twin to each test case of a module, with native functions."""
+    for name, case in list(namespace.items()):
+        if (isinstance(case, type) and issubclass(case, PerfTestCase)
+                and case.__module__ == namespace["__name__"]):
+            twin = f"Native{name}"
+            namespace[twin] = type(twin, (case,), {
+                "native": True, "__module__": namespace["__name__"]})
 
 
 class Native:
@@ -233,6 +256,17 @@ class Native:
         index = bisect.bisect(self._starts, address) - 1
         is_here = 0 <= index < len(self._names) - 1
         return self._names[index] if is_here else None
+
+    def area_code(self):
+        """Return the addresses where the code of areas starts and ends.
+
+        Its functions lie one behind the other."""
+        ranges = [self.range(f"_PyPerf_{way}Area{suffix}")
+                  for way in ("Enter", "Share")
+                  for suffix in ("", "WithUnwindInfo")]
+        for (_, end), (start, _) in zip(ranges, ranges[1:]):
+            assert start == end
+        return ranges[0][0], ranges[-1][1]
 
     def range(self, name):
         """Return the addresses where function name starts and ends."""

@@ -1,28 +1,40 @@
-/* Enter an evaluator below a frame area (AArch64, AAPCS64).
+/* Enter an evaluator below frame records (AArch64, AAPCS64).
 
    PyObject *_PyPerf_EnterArea(PyThreadState *tstate,             x0
                                _PyInterpreterFrame *frame,        x1
-                               int throwflag,                     w2
+                               _PyPerf_record *next,              x2
                                uintptr_t label,                   x3
-                               size_t free_bytes,                 x4
+                               size_t free_bytes_and_flags,       x4
                                _PyPerf_areaevalfunc evaluator)    x5
 
+   PyObject *_PyPerf_ShareArea(PyThreadState *tstate,             x0
+                               _PyInterpreterFrame *frame,        x1
+                               int throwflag,                     w2
+                               _PyPerf_record *lowest,            x3
+                               _PyPerf_record *record,            x4
+                               _PyPerf_areaevalfunc evaluator)    x5
+
+   PyObject *_PyPerf_EnterWithoutArea(PyThreadState *tstate,      x0
+                                      _PyInterpreterFrame *frame, x1
+                                      int flags)                  w2
+
    asm_trampoline_x86_64.S explains the functions, who calls them, and
-   the unwind information.  The stack while the evaluator runs, high
-   addresses first:
+   the unwind information.  The stack while the evaluator runs below an area of
+   its own, high addresses first:
 
         caller's lr (signed, with PAC)
    X:   caller's x29                   the real frame record
         caller's x19, and padding
         label of the function entered
-   R0:  X, or the record to go on with the area's first record
+   R0:  next, or X if that is NULL     the area's first record
         free_bytes / 16 free slots, used from R0 downwards
    A:   the lowest slot                passed on as fourth argument
         the evaluator's registers and locals
         return address into this code
         R0, or the newest slot in use  the evaluator's saved x29: the link
 
-   x19 keeps the address of X.  */
+   x19 keeps the address of X.  _PyPerf_ShareArea has only the caller's x29 and
+   lr on the stack.  */
 
         /* What a label or a bti landing pad needs to be told to the linker. */
 #if defined(__ARM_FEATURE_BTI_DEFAULT)
@@ -44,13 +56,45 @@
 #  define PROPERTY_PAC 0
 #endif
 
-        .macro  ENTER_AREA name, continues, through_records
+/* Where {link, return address} lies in memory, records begin; see the x86-64
+   file.  It lies in the evaluator's stack frame, whose size this code does not
+   know: what is left there cannot be made invalid.  */
+        .section .note.cpython-perf, "a", %note
+        .p2align 2
+        .word   .Lowner_end - .Lowner
+        .word   .Lpoints_end - .Lpoints
+        .word   1                       // type: return points
+.Lowner:
+        .asciz  "cpython-perf"
+.Lowner_end:
+        .p2align 2
+.Lpoints:
+        .text
+
+        .macro  CALL_EVALUATOR
+        blr     x5                      // evaluator(tstate, frame, flag, A)
+.Lpoint\@:
+        .pushsection .note.cpython-perf
+        .word   .Lpoint\@ - .
+        .popsection
+        .endm
+
+        .macro  BEGIN_FUNCTION name
         .globl  \name
         .hidden \name
         .type   \name, %function
         .p2align 4
 \name:
         .cfi_startproc
+        .endm
+
+        .macro  END_FUNCTION name
+        .cfi_endproc
+        .size   \name, . - \name
+        .endm
+
+        .macro  ENTER_AREA name, through_records
+        BEGIN_FUNCTION \name
         BTI_C                           // may be reached by an indirect call
         SIGN_LR                         // protect the return address
         CFI_SIGNED
@@ -64,12 +108,9 @@
         .cfi_offset x19, -32
         mov     x19, x29                // X outlives the evaluator in x19
         .cfi_def_cfa_register x19
-        .if \continues
-        stp     x2, x3, [sp, #-16]!     // R0 = {the record given, label}
-        mov     w2, wzr                 // throwflag
-        .else
-        stp     x29, x3, [sp, #-16]!    // R0 = {X, label}
-        .endif
+        cmp     x2, #0                  // is there a calling function?
+        csel    x2, x2, x29, ne         // no: the record after R0 is X
+        stp     x2, x3, [sp, #-16]!     // R0 = {next or X, label}
         mov     x29, sp                 // the chain starts at R0
         .if \through_records
         .cfi_remember_state
@@ -77,9 +118,11 @@
         .cfi_def_cfa x29, 16            // x29: the newest record
         .cfi_same_value x19
         .endif
+        and     w2, w4, #15             // flags, the evaluator's throwflag
+        and     x4, x4, #~15
         sub     sp, sp, x4              // the free slots
         mov     x3, sp                  // A: lowest slot, the 4th argument
-        blr     x5                      // evaluator(tstate, frame, flag, A)
+        CALL_EVALUATOR
         .if \through_records
         .cfi_restore_state
         .endif
@@ -95,15 +138,53 @@
         CHECK_LR                        // the return address must be ours
         CFI_SIGNED
         ret                             // the evaluator's result is in x0
-        .cfi_endproc
-        .size   \name, . - \name
+        END_FUNCTION \name
         .endm
 
+        .macro  SHARE_AREA name, through_records
+        BEGIN_FUNCTION \name
+        BTI_C                           // may be reached by an indirect call
+        SIGN_LR                         // protect the return address
+        CFI_SIGNED
+        stp     x29, x30, [sp, #-16]!   // the caller's x29 and lr
+        .cfi_def_cfa_offset 16
+        .cfi_offset x29, -16
+        .cfi_offset x30, -8
+        mov     x29, x4                 // the chain starts at the record
+        .if \through_records
+        .cfi_remember_state
+        CFI_SIGNED                      // labels are not signed
+        .cfi_def_cfa x29, 16            // x29: the newest record
+        .endif
+        CALL_EVALUATOR
+        .if \through_records
+        .cfi_restore_state
+        .endif
+        ldp     x29, x30, [sp], #16     // the caller's x29, the return address
+        .cfi_def_cfa_offset 0
+        .cfi_restore x29
+        .cfi_restore x30
+        CHECK_LR                        // the return address must be ours
+        CFI_SIGNED
+        ret                             // the evaluator's result is in x0
+        END_FUNCTION \name
+        .endm
+
+        ENTER_AREA _PyPerf_EnterArea, 0
+        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 1
+        SHARE_AREA _PyPerf_ShareArea, 0
+        SHARE_AREA _PyPerf_ShareAreaWithUnwindInfo, 1
+
+        BEGIN_FUNCTION _PyPerf_EnterWithoutArea
+        BTI_C                           // may be reached by an indirect call
+        mov     x3, x29                 // lowest slot: what the link will be
+        b       _PyEval_EvalFrameDefault_labelled
+        .hidden _PyEval_EvalFrameDefault_labelled
+        END_FUNCTION _PyPerf_EnterWithoutArea
+
+        .section .note.cpython-perf
+.Lpoints_end:
         .text
-        ENTER_AREA _PyPerf_EnterArea, 0, 0
-        ENTER_AREA _PyPerf_ContinueArea, 1, 0
-        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 0, 1
-        ENTER_AREA _PyPerf_ContinueAreaWithUnwindInfo, 1, 1
 
 /* What a label looks like in a jitdump, 16 bytes; see the x86-64 file.  */
         .globl  _PyPerf_LabelModel

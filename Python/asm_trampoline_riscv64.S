@@ -1,36 +1,80 @@
-/* Enter an evaluator below a frame area (RISC-V, RV64 with the ABIs lp64*).
+/* Enter an evaluator below frame records (RISC-V, RV64 with the ABIs lp64*).
 
    PyObject *_PyPerf_EnterArea(PyThreadState *tstate,             a0
                                _PyInterpreterFrame *frame,        a1
-                               int throwflag,                     a2
+                               _PyPerf_record *next,              a2
                                uintptr_t label,                   a3
-                               size_t free_bytes,                 a4
+                               size_t free_bytes_and_flags,       a4
                                _PyPerf_areaevalfunc evaluator)    a5
+
+   PyObject *_PyPerf_ShareArea(PyThreadState *tstate,             a0
+                               _PyInterpreterFrame *frame,        a1
+                               int throwflag,                     a2
+                               _PyPerf_record *lowest,            a3
+                               _PyPerf_record *record,            a4
+                               _PyPerf_areaevalfunc evaluator)    a5
+
+   PyObject *_PyPerf_EnterWithoutArea(PyThreadState *tstate,      a0
+                                      _PyInterpreterFrame *frame, a1
+                                      int flags)                  a2
 
    asm_trampoline_x86_64.S explains the functions, who calls them, and the
    unwind information.  Here a frame pointer holds the address behind its
    record: "X" in a register or in memory is the address above X.  The stack
-   while the evaluator runs, high addresses first:
+   while the evaluator runs below an area of its own, high addresses first:
 
         caller's ra
    X:   caller's s0                    the real frame record
         caller's s1, and padding
         label of the function entered
-   R0:  X, or the record to go on with the area's first record
+   R0:  next, or X if that is NULL     the area's first record
         free_bytes / 16 free slots, used from R0 downwards
    A:   the lowest slot                passed on as fourth argument
         return address into this code
         R0, or the newest slot in use  the evaluator's saved s0: the link
 
-   s1 keeps the address of X.  */
+   s1 keeps the address of X.  _PyPerf_ShareArea has only the caller's s0 and
+   ra on the stack.  */
 
-        .macro  ENTER_AREA name, continues, through_records
+/* Where {link, return address} lies in memory, records begin; see the x86-64
+   file.  It lies in the evaluator's stack frame, whose size this code does not
+   know: what is left there cannot be made invalid.  */
+        .section .note.cpython-perf, "a", %note
+        .p2align 2
+        .word   .Lowner_end - .Lowner
+        .word   .Lpoints_end - .Lpoints
+        .word   1                       # type: return points
+.Lowner:
+        .asciz  "cpython-perf"
+.Lowner_end:
+        .p2align 2
+.Lpoints:
+        .text
+
+        .macro  CALL_EVALUATOR
+        jalr    a5                      # evaluator(tstate, frame, flag, A)
+.Lpoint\@:
+        .pushsection .note.cpython-perf
+        .word   .Lpoint\@ - .
+        .popsection
+        .endm
+
+        .macro  BEGIN_FUNCTION name
         .globl  \name
         .hidden \name
-        .type   \name, @function
+        .type   \name, %function
         .p2align 4
 \name:
         .cfi_startproc
+        .endm
+
+        .macro  END_FUNCTION name
+        .cfi_endproc
+        .size   \name, . - \name
+        .endm
+
+        .macro  ENTER_AREA name, through_records
+        BEGIN_FUNCTION \name
         addi    sp, sp, -48             # X, s1, padding, R0
         .cfi_def_cfa_offset 48
         sd      ra, 40(sp)              # X: the return address
@@ -43,22 +87,22 @@
         .cfi_offset s1, -24
         mv      s1, s0                  # X outlives the evaluator in s1
         .cfi_def_cfa_register s1
+        bnez    a2, .Lnext\@            # is there a calling function?
+        mv      a2, s0                  # no: the record after R0 is X
+.Lnext\@:
         sd      a3, 8(sp)               # R0.label
-        .if \continues
-        sd      a2, 0(sp)               # R0.next = the record given
-        li      a2, 0                   # throwflag
-        .else
-        sd      s0, 0(sp)               # R0.next = X
-        .endif
+        sd      a2, 0(sp)               # R0.next
         addi    s0, sp, 16              # the chain starts at R0
         .if \through_records
         .cfi_remember_state
         .cfi_def_cfa s0, 0              # s0: the newest record
         .cfi_same_value s1
         .endif
+        andi    a2, a4, 15              # flags, the evaluator's throwflag
+        andi    a4, a4, -16
         sub     sp, sp, a4              # the free slots
         addi    a3, sp, 16              # A: lowest slot, the 4th argument
-        jalr    a5                      # evaluator(tstate, frame, flag, A)
+        CALL_EVALUATOR
         .if \through_records
         .cfi_restore_state
         .endif
@@ -73,15 +117,50 @@
         addi    sp, sp, 48              # drop X and what is below it
         .cfi_def_cfa_offset 0
         ret                             # the evaluator's result is in a0
-        .cfi_endproc
-        .size   \name, . - \name
+        END_FUNCTION \name
         .endm
 
+        .macro  SHARE_AREA name, through_records
+        BEGIN_FUNCTION \name
+        addi    sp, sp, -16             # the caller's record
+        .cfi_def_cfa_offset 16
+        sd      ra, 8(sp)               # the return address
+        .cfi_offset ra, -8
+        sd      s0, 0(sp)               # the caller's s0
+        .cfi_offset s0, -16
+        mv      s0, a4                  # the chain starts at the record
+        .if \through_records
+        .cfi_remember_state
+        .cfi_def_cfa s0, 0              # s0: the newest record
+        .endif
+        CALL_EVALUATOR
+        .if \through_records
+        .cfi_restore_state
+        .endif
+        ld      ra, 8(sp)               # the return address
+        .cfi_restore ra
+        ld      s0, 0(sp)               # the caller's s0
+        .cfi_restore s0
+        addi    sp, sp, 16              # drop the caller's record
+        .cfi_def_cfa_offset 0
+        ret                             # the evaluator's result is in a0
+        END_FUNCTION \name
+        .endm
+
+        ENTER_AREA _PyPerf_EnterArea, 0
+        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 1
+        SHARE_AREA _PyPerf_ShareArea, 0
+        SHARE_AREA _PyPerf_ShareAreaWithUnwindInfo, 1
+
+        BEGIN_FUNCTION _PyPerf_EnterWithoutArea
+        mv      a3, s0                  # lowest slot: what the link will be
+        tail    _PyEval_EvalFrameDefault_labelled
+        .hidden _PyEval_EvalFrameDefault_labelled
+        END_FUNCTION _PyPerf_EnterWithoutArea
+
+        .section .note.cpython-perf
+.Lpoints_end:
         .text
-        ENTER_AREA _PyPerf_EnterArea, 0, 0
-        ENTER_AREA _PyPerf_ContinueArea, 1, 0
-        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 0, 1
-        ENTER_AREA _PyPerf_ContinueAreaWithUnwindInfo, 1, 1
 
 /* What a label looks like in a jitdump, 16 bytes; see the x86-64 file.  */
         .globl  _PyPerf_LabelModel

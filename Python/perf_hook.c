@@ -60,8 +60,9 @@ _PyPerfHook_UseAreas(const _PyPerf_AreaCode *code, bool shows_native)
 
 /* ...and beyond this depth no area gets slots: a program with a raised
    recursion limit needs its C stack more than we do.  Each entry from C takes
-   up to a tenth more than it would or, with an area of its own, two thirds.  When such entries have used so much of the stack, further ones have
-   to do without label. */
+   up to a tenth more than it would or, with an area of its own, two thirds.
+   When entries have used so much of the stack, further ones have to do without
+   label. */
 #define MAX_LABELLED_DEPTH 2048
 #define SHARED_PART(size) ((size) / 4)
 #define NATIVE_PART(size) ((size) / 20)
@@ -187,7 +188,8 @@ _PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
 {
     const _PyPerf_offset offset = *_PyCode_LabelOffset(frame->f_code);
     const _PyPerf_CFrame *caller = (_PyPerf_CFrame *)tstate->cframe;
-    if (offset != 0 && areas.share != NULL && (uintptr_t)caller >= stack.shared_floor
+    if (offset != 0 && areas.share != NULL
+        && (uintptr_t)caller >= stack.shared_floor
         && _PyPerf_IsTagged(&caller->base)) {
         _PyPerf_record *newest = _PyPerf_Newest(caller);
         if (newest - caller->lowest >= SLOTS_TO_SHARE) {

@@ -26,9 +26,13 @@ PROGRAM = r"""
 typedef unsigned long word;
 typedef struct record { struct record *next; word label; } record;
 typedef word evaluator(word tstate, word frame, int throwflag, record *lowest);
-typedef word enter(word tstate, word frame, int throwflag, word label,
-                   word free_bytes, evaluator *);
+typedef word enter(word tstate, word frame, record *next, word label,
+                   word free_bytes_and_flags, evaluator *);
+typedef word share(word tstate, word frame, int throwflag, record *lowest,
+                   record *newest, evaluator *);
 extern enter _PyPerf_EnterArea, _PyPerf_EnterAreaWithUnwindInfo;
+extern share _PyPerf_ShareArea, _PyPerf_ShareAreaWithUnwindInfo;
+extern word _PyPerf_EnterWithoutArea(word tstate, word frame, int throwflag);
 
 #define LABEL 0x1234
 #define FREE 512
@@ -50,17 +54,36 @@ look(word tstate, word frame, int throwflag, record *lowest)
     return throwflag == 3 ? tstate + frame : 3;
 }
 
+/* What is entered without an area. */
+word
+_PyEval_EvalFrameDefault_labelled(word tstate, word frame, int throwflag,
+                                  record *lowest)
+{
+    record *own = __builtin_frame_address(0);
+    return own->next == lowest && throwflag == 3 ? tstate + frame : 4;
+}
+
 void
 _start(void)
 {
-    enter *volatile ways[] = {_PyPerf_EnterArea,
-                              _PyPerf_EnterAreaWithUnwindInfo};
+    enter *volatile enters[] = {_PyPerf_EnterArea,
+                                _PyPerf_EnterAreaWithUnwindInfo};
+    share *volatile shares[] = {_PyPerf_ShareArea,
+                                _PyPerf_ShareAreaWithUnwindInfo};
     word status = 0;
     caller = __builtin_frame_address(0);
+    record outer = {caller, LABEL}, records[FREE / 16 + 1];
+    record *newest = records + FREE / 16;
+    *newest = (record){&outer, LABEL};
     for (int i = 0; i < 2; i++) {
-        if (ways[i](100, 200, 3, LABEL, FREE, look) != 300) {
+        if (enters[i](100, 200, 0, LABEL, FREE | 3, look) != 300
+            || enters[i](100, 200, &outer, LABEL, FREE | 3, look) != 300
+            || shares[i](100, 200, 3, records, newest, look) != 300) {
             status = i + 1;
         }
+    }
+    if (_PyPerf_EnterWithoutArea(100, 200, 3) != 300) {
+        status = 3;
     }
     register word number __asm__("x8") = 93;        /* exit() */
     register word argument __asm__("x0") = status;

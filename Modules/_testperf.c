@@ -748,7 +748,7 @@ testperf_evaluator_calls(PyObject *Py_UNUSED(module),
 PyDoc_STRVAR(evaluator_is_current_doc,
 "evaluator_is_current() -> bool\n"
 "\n"
-"Is the evaluator that counts the one that C calls?");
+"Is the evaluator that counts the one that tools are told of?");
 
 static PyObject *
 testperf_evaluator_is_current(PyObject *Py_UNUSED(module),

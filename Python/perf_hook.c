@@ -237,96 +237,198 @@ stop_standing_in(PyThreadState *tstate, const _PyPerf_CFrame *cframe)
     tstate->cframe->use_tracing = cframe->use_tracing;
 }
 
-/* --- Other tools --------------------------------------------------------- */
+/* --- Other tools' evaluators --------------------------------------------- */
 
-/* Interpreters that had another tool's evaluator when they were switched on.
-   There is rarely one, and never more than a few. */
-typedef struct Predecessor {
-    struct Predecessor *next;
+/* Other tools have evaluators, too.  PEP 523 gives an interpreter one place,
+ * and tools use it each as if it were theirs: they install their function for
+ * the time of a call, remember what was there and call it, or set it back
+ * later.  So what they get and set is a place of their own, in which ours
+ * never stands, and eval_frame follows from that and from on or off:
+ *
+ *             no tool                         a tool
+ *     off     NULL                            the tool's function
+ *     on      _PyPerfTrampoline_EvalFrame     eval_frame_of_tool
+ */
+
+/* Only with eval_frame_of_tool the tool's function has to be kept: here, for
+   each interpreter that was ever on.  Identifiers start again with a new
+   runtime, so an entry may be older than its interpreter. */
+typedef struct Tool {
+    struct Tool *next;
     int64_t interpreter_id;
     _PyFrameEvalFunction eval_frame;
-} Predecessor;
+} Tool;
 
-static Predecessor *predecessors;
+static Tool *tools;
 
-static Predecessor **
-find_predecessor(PyInterpreterState *interp)
+static Tool *
+find_tool(PyInterpreterState *interp)
 {
-    Predecessor **p = &predecessors;
-    while (*p != NULL && (*p)->interpreter_id != interp->id) {
-        p = &(*p)->next;
+    Tool *tool = tools;
+    while (tool != NULL && tool->interpreter_id != interp->id) {
+        tool = tool->next;
     }
-    return p;
+    return tool;
 }
 
-/* In the place of an evaluator.  The other one does not know of areas, so each
-   call of a Python function comes back to the hook. */
-static PyObject *
-run_other_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
-               int throwflag, _PyPerf_record *lowest)
+static void
+forget_tools_of_dead_interpreters(void)
 {
-    Predecessor *predecessor = *find_predecessor(tstate->interp);
+    Tool **p = &tools;
+    while (*p != NULL) {
+        Tool *tool = *p;
+        PyInterpreterState *interp = PyInterpreterState_Head();
+        while (interp != NULL && interp->id != tool->interpreter_id) {
+            interp = PyInterpreterState_Next(interp);
+        }
+        if (interp != NULL) {
+            p = &tool->next;
+        }
+        else {
+            *p = tool->next;
+            free(tool);
+        }
+    }
+}
+
+/* Find or make the entry.  Return NULL without memory. */
+static Tool *
+ensure_tool(PyInterpreterState *interp)
+{
+    Tool *tool = find_tool(interp);
+    if (tool != NULL) {
+        return tool;
+    }
+    forget_tools_of_dead_interpreters();
+    tool = calloc(1, sizeof(Tool));
+    if (tool != NULL) {
+        tool->interpreter_id = interp->id;
+        tool->next = tools;
+        tools = tool;
+    }
+    return tool;
+}
+
+/* The frame that a thread has last given to a tool, and its caller. */
+typedef struct {
+    _PyInterpreterFrame *frame;
+    _PyCFrame *caller;
+} GivenFrame;
+
+static __thread GivenFrame given;
+
+/* Let the tool run frame. */
+static PyObject *
+call_tool(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag)
+{
+    const GivenFrame before = given;
+    given = (GivenFrame){frame, tstate->cframe};
+    PyObject *result = find_tool(tstate->interp)->eval_frame(tstate, frame,
+                                                             throwflag);
+    given = before;
+    return result;
+}
+
+/* The same in the place of an evaluator.  The tool's function does not know of
+   records: each call of a Python function comes back to the hook. */
+static PyObject *
+call_tool_below_records(PyThreadState *tstate, _PyInterpreterFrame *frame,
+                        int throwflag, _PyPerf_record *lowest)
+{
     _PyPerf_CFrame cframe;
     begin_to_stand_in(tstate, &cframe, __builtin_frame_address(0), lowest);
-    PyObject *result = predecessor->eval_frame(tstate, frame, throwflag);
+    PyObject *result = call_tool(tstate, frame, throwflag);
     stop_standing_in(tstate, &cframe);
     return result;
 }
 
-/* The hook of such interpreters. */
+/* The hook while there is a tool.  One that has read eval_frame itself may take
+   this for its predecessor, and give back what it was given. */
 static PyObject *
-eval_frame_of_other_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
-                         int throwflag)
+eval_frame_of_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
+                   int throwflag)
 {
+    if (given.frame == frame && given.caller == tstate->cframe) {
+        return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+    }
+    /* Written by hand, this may be in an interpreter that was never on. */
+    const Tool *tool = find_tool(tstate->interp);
+    if (tool == NULL || tool->eval_frame == NULL) {
+        return _PyPerfTrampoline_EvalFrame(tstate, frame, throwflag);
+    }
     if (!has_room_to_enter()) {
-        return (*find_predecessor(tstate->interp))->eval_frame(tstate, frame,
-                                                               throwflag);
+        return call_tool(tstate, frame, throwflag);
     }
     return enter(tstate, frame, throwflag,
-                 _PyPerfTrampoline_Label(frame->f_code), run_other_tool);
+                 _PyPerfTrampoline_Label(frame->f_code),
+                 call_tool_below_records);
 }
 
-int
-_PyPerfHook_IsInstalled(PyInterpreterState *interp)
+/* The tool's function that a value of eval_frame stands for, or NULL. */
+static _PyFrameEvalFunction
+tool_behind(PyInterpreterState *interp, _PyFrameEvalFunction eval_frame)
 {
-    return interp->eval_frame == _PyPerfTrampoline_EvalFrame
-           || interp->eval_frame == eval_frame_of_other_tool;
+    if (eval_frame == eval_frame_of_tool) {
+        const Tool *tool = find_tool(interp);
+        return tool != NULL ? tool->eval_frame : NULL;
+    }
+    if (eval_frame == _PyPerfTrampoline_EvalFrame
+        || eval_frame == _PyEval_EvalFrameDefault) {
+        return NULL;
+    }
+    return eval_frame;
+}
+
+_PyFrameEvalFunction
+_PyPerfTrampoline_GetTool(PyInterpreterState *interp)
+{
+    return tool_behind(interp, interp->eval_frame);
+}
+
+/* Let eval_frame be what the table above says for on. */
+static int
+set_tool_while_on(PyInterpreterState *interp, _PyFrameEvalFunction eval_frame)
+{
+    Tool *tool = ensure_tool(interp);
+    if (tool == NULL) {
+        return -1;
+    }
+    tool->eval_frame = eval_frame;
+    interp->eval_frame = eval_frame == NULL ? _PyPerfTrampoline_EvalFrame
+                                            : eval_frame_of_tool;
+    return 0;
+}
+
+void
+_PyPerfTrampoline_SetTool(PyInterpreterState *interp,
+                          _PyFrameEvalFunction eval_frame)
+{
+    eval_frame = tool_behind(interp, eval_frame);
+    if (!_PyPerfHook_IsInstalled(interp)
+        || set_tool_while_on(interp, eval_frame) < 0) {
+        interp->eval_frame = eval_frame;
+    }
 }
 
 /* --- On and off ---------------------------------------------------------- */
 
 int
+_PyPerfHook_IsInstalled(PyInterpreterState *interp)
+{
+    return interp->eval_frame == _PyPerfTrampoline_EvalFrame
+           || interp->eval_frame == eval_frame_of_tool;
+}
+
+int
 _PyPerfHook_Install(PyInterpreterState *interp)
 {
-    if (_PyPerfHook_IsInstalled(interp)) {
-        return 0;
-    }
-    Predecessor **p = find_predecessor(interp);
-    if (interp->eval_frame == NULL) {
-        interp->eval_frame = _PyPerfTrampoline_EvalFrame;
-        return 0;
-    }
-    if (*p == NULL) {
-        *p = calloc(1, sizeof(Predecessor));
-        if (*p == NULL) {
-            return -1;
-        }
-        (*p)->interpreter_id = interp->id;
-    }
-    (*p)->eval_frame = interp->eval_frame;
-    interp->eval_frame = eval_frame_of_other_tool;
-    return 0;
+    return set_tool_while_on(interp, _PyPerfTrampoline_GetTool(interp));
 }
 
 void
 _PyPerfHook_Remove(PyInterpreterState *interp)
 {
-    if (interp->eval_frame == _PyPerfTrampoline_EvalFrame) {
-        interp->eval_frame = NULL;
-    }
-    else if (interp->eval_frame == eval_frame_of_other_tool) {
-        interp->eval_frame = (*find_predecessor(interp))->eval_frame;
-    }
+    interp->eval_frame = _PyPerfTrampoline_GetTool(interp);
 }
 
 /* --- Frames without an evaluator ----------------------------------------- */

@@ -5,6 +5,7 @@
  */
 
 #include "Python.h"
+#include "pycore_interp.h"
 #include "pycore_perf_trampoline.h"
 
 int
@@ -53,6 +54,19 @@ void
 _PyPerfTrampoline_Fini(void)
 {
     PyUnstable_PerfMapState_Fini();
+}
+
+_PyFrameEvalFunction
+_PyPerfTrampoline_GetTool(PyInterpreterState *interp)
+{
+    return interp->eval_frame;
+}
+
+void
+_PyPerfTrampoline_SetTool(PyInterpreterState *interp,
+                          _PyFrameEvalFunction eval_frame)
+{
+    interp->eval_frame = eval_frame;
 }
 
 PyObject *

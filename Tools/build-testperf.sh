@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds what our tests need in C, against the interpreter in place: the extension
-# module _testperf, and the library that lets calls fail.  Neither is installed.
+# modules _testperf and _testperf_evaluators, and the library that lets calls fail.
+# None is installed.
 # Called by the Makefile.
 #
 # usage: Tools/build-testperf.sh PYTHON DIRECTORY
@@ -15,12 +16,13 @@ config() {
 }
 
 mkdir -p "$into"
-module=$into/_testperf$(config EXT_SUFFIX)
-# It looks at the interpreter's insides, hence the internal headers.
-# shellcheck disable=SC2046  # each is a list of words
-$(config CC) -shared $(config CFLAGS) $(config CCSHARED) \
-    -DPy_BUILD_CORE_MODULE -I"$build" -Itree/Include -Itree/Include/internal \
-    -o "$module" Modules/_testperf.c
+# They look at the interpreter's insides, hence the internal headers.
+for module in _testperf _testperf_evaluators; do
+    # shellcheck disable=SC2046  # each is a list of words
+    $(config CC) -shared $(config CFLAGS) $(config CCSHARED) \
+        -DPy_BUILD_CORE_MODULE -I"$build" -Itree/Include -Itree/Include/internal \
+        -o "$into/$module$(config EXT_SUFFIX)" "Modules/$module.c"
+done
 
 # Without the interpreter's flags: it is loaded before any sanitizer's library.
 # shellcheck disable=SC2046

@@ -65,6 +65,16 @@ extern void _PyPerfTrampoline_AfterFork_Child(PyThreadState *tstate);
 /* Close the files at the end of the runtime.  Labels outlive it. */
 extern void _PyPerfTrampoline_Fini(void);
 
+/* --- Other tools' frame evaluation functions (Python/perf_hook.c) -------- */
+
+/* What pystate.c's functions of PEP 523 get and set: the function that a tool
+ * has installed, or NULL.  The trampoline is none of them.  While it is on it
+ * stays on, and Python functions run below it, by the tool's function. */
+extern _PyFrameEvalFunction _PyPerfTrampoline_GetTool(
+    PyInterpreterState *interp);
+extern void _PyPerfTrampoline_SetTool(PyInterpreterState *interp,
+                                      _PyFrameEvalFunction eval_frame);
+
 /* --- The back ends (Python/perf_map.c, Python/perf_jitdump.c) ------------ */
 
 /* A file that tells profilers the symbols.  Functions return 0, or -1 with

@@ -389,7 +389,7 @@ class FunctionTest(SysTestCase):
         """)
 
     def test_other_evaluator(self):
-        # Another tool's PEP 523 evaluator stays in use, and is put back.
+        # Another tool's PEP 523 evaluator stays in use.
         import_helper.import_module("_testinternalcapi")
         self.run_well("""
             from _testinternalcapi import (set_eval_frame_default,
@@ -414,11 +414,12 @@ class FunctionTest(SysTestCase):
             assert calls() == [], called
             activate("perf")
             assert calls() == [], called
-            # It takes the place of the trampoline: that is off then.
             set_eval_frame_record(called)
-            assert not is_active()
+            assert is_active()
             assert calls() == ["outer", "inner"], called
             set_eval_frame_default()
+            assert is_active()
+            assert calls() == [], called
         """)
 
     def test_activation_in_thread(self):

@@ -302,6 +302,6 @@ def run_script(source, *options, env=()):
             finally:
                 remove_map(process.pid)
     if process.returncode != 0 or err:
-        raise AssertionError(f"exit status {process.returncode}\n{out}\n"
-                             f"{err[-5000:]}")
+        raise AssertionError(f"exit status {process.returncode}\n"
+                             f"{out[-5000:]}\n{err[-5000:]}")
     return out

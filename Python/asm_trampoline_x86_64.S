@@ -179,7 +179,7 @@
         SHARE_AREA _PyPerf_ShareAreaWithUnwindInfo, 1
 
         BEGIN_FUNCTION _PyPerf_EnterWithoutArea
-        movq    %rbp, %rcx              /* lowest slot: what the link will be */
+        movq    %rbp, %rcx              /* lowest slot: what is the link */
         jmp     _PyEval_EvalFrameDefault_labelled
         .hidden _PyEval_EvalFrameDefault_labelled
         END_FUNCTION _PyPerf_EnterWithoutArea

@@ -342,8 +342,8 @@ call_tool_below_records(PyThreadState *tstate, _PyInterpreterFrame *frame,
     return result;
 }
 
-/* The hook while there is a tool.  One that has read eval_frame itself may take
-   this for its predecessor, and give back what it was given. */
+/* The hook while there is a tool.  One that has read eval_frame itself may
+   take this for its predecessor, and give back what it was given. */
 static PyObject *
 eval_frame_of_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
                    int throwflag)

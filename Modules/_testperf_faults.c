@@ -26,13 +26,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>                 // dl_iterate_phdr()
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>             // flock()
 #include <sys/mman.h>
+#include <sys/random.h>           // getrandom()
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -261,6 +264,18 @@ CALL('g', EINVAL, -1, int, getrlimit,
 CALL('T', EINVAL, -1, int, clock_gettime,
      (clockid_t clock, struct timespec *time), (clock, time))
 
+CALL('f', ENOLCK, -1, int, flock, (int fd, int operation), (fd, operation))
+CALL('a', EINVAL, -1, int, madvise, (void *address, size_t length, int advice),
+     (address, length, advice))
+CALL('n', ENOSYS, -1, ssize_t, getrandom,
+     (void *buffer, size_t length, unsigned int flags),
+     (buffer, length, flags))
+CALL('X', ENOSYS, -1, int, statx,
+     (int directory, const char *path, int flags, unsigned int mask,
+      struct statx *st), (directory, path, flags, mask, st))
+CALL('P', ENOMEM, -1, int, poll,
+     (struct pollfd *fds, nfds_t count, int timeout), (fds, count, timeout))
+
 /* Finds nothing. */
 CALL('i', errno, 0, int, dl_iterate_phdr,
      (int (*callback)(struct dl_phdr_info *, size_t, void *), void *data),
@@ -332,6 +347,7 @@ write(int fd, const void *bytes, size_t length)
 
 /* dlsym() may call these. */
 extern void *__libc_malloc(size_t size);
+extern void *__libc_realloc(void *memory, size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 
 void *
@@ -352,4 +368,14 @@ calloc(size_t count, size_t size)
         return NULL;
     }
     return __libc_calloc(count, size);
+}
+
+void *
+realloc(void *memory, size_t size)
+{
+    if (fails('q', "realloc", CALLER)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return __libc_realloc(memory, size);
 }

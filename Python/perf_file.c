@@ -3,15 +3,26 @@
  * Used by the back ends, Python/perf_map.c and Python/perf_jitdump.c, under
  * their locks.  What happens on fork and on failure is up to them; the
  * contracts are in pycore_perf_file.h.
+ *
+ * A descriptor of ours may be closed by the program, and its number be used
+ * again for a file of the program's.  So before each use the descriptor is
+ * compared with the file that was opened, by device and inode; a mapping keeps
+ * that inode from being used again.
+ *
+ * Processes in different namespaces can have one number and one directory, and
+ * so the same file.  Each keeps a shared lock on it (flock), which ends with
+ * the process: a file that is locked is nobody's leftover.
  */
 
 #include "Python.h"
 #include "pycore_perf_file.h"
+#include "pycore_perf_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>             // flock()
+#include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FILE_MODE (S_IRUSR | S_IWUSR)
@@ -19,43 +30,24 @@
 /* Out of the way of programs that expect the lowest descriptor to be free. */
 #define LOWEST_DESCRIPTOR 100
 
-/* Start-up may be a long program: a .pth file can start one. */
-#define MAX_HOLD _PyTime_FromNanoseconds(20 * 1000 * 1000)
+/* Write so many bytes at once if there are many small pieces. */
+#define LARGEST_WRITE ((size_t)1 << 20)
 
-
-/* When did this process start?  Seconds of CLOCK_REALTIME; 0: cannot tell. */
-static double
-process_start_time(void)
+static size_t
+page_size(void)
 {
-    char stat[1024];
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return 0;
-    }
-    ssize_t length = read(fd, stat, sizeof(stat) - 1);
-    close(fd);
-    if (length <= 0) {
-        return 0;
-    }
-    stat[length] = '\0';
-    /* Field 22, the 20th after the parenthesised program name. */
-    const char *field = strrchr(stat, ')');
-    for (int i = 0; field != NULL && i < 20; i++) {
-        field = strchr(field + 1, ' ');
-    }
-    if (field == NULL) {
-        return 0;
-    }
-    double ticks = (double)strtoull(field, NULL, 10);
-    struct timespec wall, boot;
-    if (clock_gettime(CLOCK_REALTIME, &wall) != 0
-        || clock_gettime(CLOCK_BOOTTIME, &boot) != 0) {
-        return 0;
-    }
-    double booted = (double)(wall.tv_sec - boot.tv_sec)
-                    + 1e-9 * (double)(wall.tv_nsec - boot.tv_nsec);
-    return booted + ticks / (double)sysconf(_SC_CLK_TCK);
+    return (size_t)sysconf(_SC_PAGESIZE);
 }
+
+static void
+close_keeping_errno(int fd)
+{
+    int error = errno;
+    close(fd);
+    errno = error;
+}
+
+/* --- Whose file is it? --------------------------------------------------- */
 
 static bool
 is_private_file(const struct stat *st)
@@ -65,13 +57,13 @@ is_private_file(const struct stat *st)
 }
 
 static bool
-is_left_from_earlier_process(const struct stat *st)
+is_older_than_process(const struct stat *st)
 {
     /* File times lag by up to a clock tick of the kernel. */
     const double tick = 0.01;
     double modified = (double)st->st_mtim.tv_sec
                       + 1e-9 * (double)st->st_mtim.tv_nsec;
-    return modified + tick < process_start_time();
+    return modified + tick < _PyPerfProcess_StartTime();
 }
 
 static bool
@@ -83,80 +75,156 @@ is_same_file(const struct stat *a, const struct stat *b)
 static bool
 was_opened_before(const _PyPerfFile *file, const struct stat *st)
 {
-    return st->st_dev == file->device && st->st_ino == file->inode;
+    return file->pin != NULL
+           && st->st_dev == file->device && st->st_ino == file->inode;
+}
+
+/* Does a living process write to the file?  If not, nobody else can take it
+   for his as long as fd is open.  Some file systems cannot tell. */
+static bool
+has_other_writer(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+/* Remove what an earlier process left at path, where st was found.  Return 1,
+   0 if a living process writes to it, or -1 with errno. */
+static int
+remove_leftover(const char *path, const struct stat *st)
+{
+    struct stat opened;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &opened) == 0 && is_same_file(&opened, st)
+        && has_other_writer(fd)) {
+        close(fd);
+        return 0;
+    }
+    int result = unlink(path) == 0 || errno == ENOENT ? 1 : -1;
+    if (fd >= 0) {
+        close_keeping_errno(fd);
+    }
+    return result;
+}
+
+/* --- Opening ------------------------------------------------------------- */
+
+/* Say to other processes of our number that this one writes to fd.  Return
+   false if one of them is about to remove the file. */
+static bool
+lock(int fd)
+{
+    return flock(fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+#define OPEN_FLAGS \
+    (O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+
+/* Open what stands at the path, and tell its status.  Return a descriptor, or
+   -1 with errno: EAGAIN if nothing stands there any more. */
+static int
+open_existing(_PyPerfFile *file, struct stat *found)
+{
+    if (lstat(file->path, found) != 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (!is_private_file(found)) {
+        errno = EEXIST;
+        return -1;
+    }
+    /* The clock may have been set since, so ours can look old. */
+    if (!was_opened_before(file, found) && is_older_than_process(found)) {
+        int is_removed = remove_leftover(file->path, found);
+        if (is_removed != 0) {
+            errno = is_removed > 0 ? EAGAIN : errno;
+            return -1;
+        }
+    }
+    int fd = open(file->path, OPEN_FLAGS);
+    if (fd >= 0) {
+        file->is_shared = has_other_writer(fd);
+    }
+    else if (errno == ENOENT) {
+        errno = EAGAIN;
+    }
+    return fd;
 }
 
 /* Return a descriptor and the status of what it opened, or -1 with errno. */
 static int
-open_or_create(const _PyPerfFile *file, struct stat *opened)
+open_or_create(_PyPerfFile *file, struct stat *opened)
 {
-    const char *path = file->path;
-    const int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    struct stat st;
-
     /* Somebody may create or remove the file between two steps: try again. */
     for (int attempt = 0; attempt < 10; attempt++) {
-        int fd = open(path, flags | O_CREAT | O_EXCL, FILE_MODE);
-        if (fd >= 0) {
+        struct stat found;
+        int fd = open(file->path, OPEN_FLAGS | O_CREAT | O_EXCL, FILE_MODE);
+        const bool is_created = fd >= 0;
+        if (is_created) {
             (void)fchmod(fd, FILE_MODE);        /* whatever the umask is */
-            if (fstat(fd, opened) == 0) {
-                return fd;
-            }
-            int error = errno;
-            close(fd);
-            errno = error;
-            return -1;
+            file->is_shared = false;
         }
-        if (errno != EEXIST) {
-            return -1;
+        else if (errno == EEXIST) {
+            fd = open_existing(file, &found);
         }
-        if (lstat(path, &st) != 0) {
-            continue;
-        }
-        if (!is_private_file(&st)) {
-            break;
-        }
-        /* The clock may have been set since, so ours can look old. */
-        if (!was_opened_before(file, &st)
-            && is_left_from_earlier_process(&st)) {
-            if (unlink(path) != 0 && errno != ENOENT) {
+        if (fd < 0) {
+            if (errno != EAGAIN) {
                 return -1;
             }
             continue;
         }
-        fd = open(path, flags);
-        if (fd >= 0) {
-            /* Between the two, a stranger may have put a link to a file of
-               ours here, and have removed it again. */
-            if (fstat(fd, opened) == 0 && is_same_file(opened, &st)
-                && is_private_file(opened)) {
-                return fd;
-            }
-            close(fd);
+        /* Between the two, a stranger may have put a link to a file of ours
+           here, and have removed it again. */
+        if (lock(fd) && fstat(fd, opened) == 0 && is_private_file(opened)
+            && (is_created || is_same_file(opened, &found))) {
+            return fd;
         }
-        else if (errno != ENOENT) {
-            return -1;
-        }
+        close(fd);
     }
     errno = EEXIST;
     return -1;
 }
 
-/* Programs close descriptors that they do not know, and reuse the number. */
-static bool
-descriptor_is_ours(const _PyPerfFile *file)
+/* Open the file by a descriptor that nobody expects to be something else: not
+   as one of the standard streams, should they be closed, even for a moment. */
+static int
+open_out_of_the_way(_PyPerfFile *file, struct stat *st)
 {
-    struct stat st;
-    return file->fd >= 0
-           && fstat(file->fd, &st) == 0
-           && was_opened_before(file, &st);
+    int placeholders[STDERR_FILENO + 1];
+    int count = 0, result = -1;
+    int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO) {
+        placeholders[count++] = fd;
+        fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (fd >= 0) {
+        close(fd);
+        result = open_or_create(file, st);
+    }
+    if (result >= 0) {
+        int high = fcntl(result, F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR);
+        if (high >= 0) {
+            close(result);
+            result = high;
+        }
+    }
+    while (count > 0) {
+        close_keeping_errno(placeholders[--count]);
+    }
+    return result;
+}
+
+static bool
+is_ours(const _PyPerfFile *file, struct stat *st)
+{
+    return file->fd >= 0 && fstat(file->fd, st) == 0
+           && st->st_dev == file->device && st->st_ino == file->inode;
 }
 
 bool
 _PyPerfFile_IsOpen(const _PyPerfFile *file)
 {
-    /* What is held is written to the descriptor later, after a check. */
-    return file->held.is_active ? file->fd >= 0 : descriptor_is_ours(file);
+    struct stat st;
+    return is_ours(file, &st) && st.st_nlink > 0;
 }
 
 int
@@ -165,24 +233,57 @@ _PyPerfFile_Open(_PyPerfFile *file)
     if (_PyPerfFile_IsOpen(file)) {
         return 0;
     }
-    file->fd = -1;
+    _PyPerfFile_Close(file);
     struct stat st;
-    int fd = open_or_create(file, &st);
+    int fd = open_out_of_the_way(file, &st);
     if (fd < 0) {
         return -1;
     }
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR);
-    if (high >= 0) {
-        close(fd);
-        fd = high;
+    const bool is_known = was_opened_before(file, &st);
+    if (!is_known) {
+        _PyPerfFile_Forget(file);
     }
     file->fd = fd;
     file->device = st.st_dev;
     file->inode = st.st_ino;
-    file->is_empty = st.st_size == 0;
-    file->torn = 0;
+    file->is_new = !is_known;
+    file->size = st.st_size;
     return 0;
 }
+
+int
+_PyPerfFile_Pin(_PyPerfFile *file, int protection)
+{
+    if (file->pin == NULL) {
+        void *pin = mmap(NULL, page_size(), protection, MAP_PRIVATE, file->fd,
+                         0);
+        if (pin == MAP_FAILED) {
+            return -1;
+        }
+        file->pin = pin;
+    }
+    return 0;
+}
+
+void
+_PyPerfFile_Check(_PyPerfFile *file)
+{
+    struct stat st, named;
+    if (!is_ours(file, &st)) {
+        return;                 /* it is opened again before it is used */
+    }
+    const bool has_name = lstat(file->path, &named) == 0
+                          && is_same_file(&st, &named);
+    if (has_name && st.st_size >= file->size) {
+        return;
+    }
+    if (has_name) {
+        unlink(file->path);
+    }
+    _PyPerfFile_Forget(file);
+}
+
+/* --- Writing ------------------------------------------------------------- */
 
 /* Remove what was written of something that could not be written whole, unless
    somebody has written after it. */
@@ -202,15 +303,16 @@ remove_torn(_PyPerfFile *file)
     return 0;
 }
 
-static int
-write_whole(_PyPerfFile *file, const char *bytes, size_t length)
+int
+_PyPerfFile_Append(_PyPerfFile *file, const void *bytes, size_t length)
 {
     if (remove_torn(file) < 0) {
         return -1;
     }
     size_t done = 0;
     while (done < length) {
-        ssize_t n = write(file->fd, bytes + done, length - done);
+        ssize_t n = _PyPerfProcess_Write(file->fd, (const char *)bytes + done,
+                                         length - done);
         if (n > 0) {
             done += (size_t)n;
         }
@@ -222,67 +324,44 @@ write_whole(_PyPerfFile *file, const char *bytes, size_t length)
             return -1;
         }
     }
-    file->is_empty = false;
-    return 0;
-}
-
-static int
-write_held(_PyPerfFile *file)
-{
-    if (file->held.length == 0) {
-        return 0;
-    }
-    if (!descriptor_is_ours(file)) {
-        errno = EBADF;
-        return -1;
-    }
-    if (write_whole(file, file->held.bytes, file->held.length) < 0) {
-        return -1;
-    }
-    file->held.length = 0;
+    file->size += (off_t)length;
     return 0;
 }
 
 int
-_PyPerfFile_Append(_PyPerfFile *file, const void *bytes, size_t length)
+_PyPerfFile_AppendAll(_PyPerfFile *file, const _PyPerfFile_Pieces *pieces)
 {
-    if (file->held.is_active
-        && _PyTime_GetMonotonicClock() - file->held.since > MAX_HOLD) {
-        file->held.is_active = false;
-    }
-    if (!file->held.is_active
-        || file->held.length + length > sizeof(file->held.bytes)) {
-        if (write_held(file) < 0) {
+    /* If something does not fit, a single piece still may. */
+    size_t limit = file->is_full ? 0 : LARGEST_WRITE;
+    const char *bytes;
+    ssize_t length;
+    while ((length = pieces->next(limit, &bytes)) > 0) {
+        if (_PyPerfFile_Append(file, bytes, (size_t)length) == 0) {
+            pieces->written();
+            file->is_full = false;
+            limit = Py_MIN(2 * limit + (size_t)length, LARGEST_WRITE);
+        }
+        else if (limit == 0) {
+            file->is_full = true;
             return -1;
         }
+        else {
+            limit = 0;
+        }
     }
-    if (!file->held.is_active || length > sizeof(file->held.bytes)) {
-        return write_whole(file, bytes, length);
-    }
-    memcpy(file->held.bytes + file->held.length, bytes, length);
-    file->held.length += length;
-    return 0;
+    return length < 0 ? -1 : 0;
 }
 
-void
-_PyPerfFile_Hold(_PyPerfFile *file)
-{
-    file->held.is_active = true;
-    file->held.since = _PyTime_GetMonotonicClock();
-}
-
-int
-_PyPerfFile_Release(_PyPerfFile *file)
-{
-    file->held.is_active = false;
-    return write_held(file);
-}
+/* --- Closing ------------------------------------------------------------- */
 
 void
 _PyPerfFile_Close(_PyPerfFile *file)
 {
-    (void)_PyPerfFile_Release(file);
-    if (descriptor_is_ours(file)) {
+    struct stat st;
+    /* A program could have opened the file for itself. */
+    if (is_ours(file, &st)
+        && (fcntl(file->fd, F_GETFL) & (O_ACCMODE | O_APPEND))
+               == (O_RDWR | O_APPEND)) {
         (void)remove_torn(file);
         close(file->fd);
     }
@@ -290,12 +369,14 @@ _PyPerfFile_Close(_PyPerfFile *file)
 }
 
 void
-_PyPerfFile_AfterFork_Child(_PyPerfFile *file)
+_PyPerfFile_Forget(_PyPerfFile *file)
 {
-    file->held.is_active = false;
-    file->held.length = 0;
-    file->torn = 0;
+    file->torn = 0;             /* in a forked child, the file is another's */
     _PyPerfFile_Close(file);
-    file->device = 0;
-    file->inode = 0;
+    if (file->pin != NULL) {
+        munmap(file->pin, page_size());
+        file->pin = NULL;
+    }
+    file->is_full = false;
+    file->size = 0;
 }

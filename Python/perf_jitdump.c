@@ -217,9 +217,15 @@ make_unwinding(void)
 /* --- The file ------------------------------------------------------------ */
 
 static struct {
-    _PyPerfFile file;
-    void *marker;               /* the mapping by which perf finds the file */
+    _PyPerfFile file;           /* pinned by the mapping that perf finds it by */
+    uint64_t began;             /* the time */
     uint64_t count;             /* a number for the next symbol */
+    const _PyPerfSymbol *written;       /* the last one; NULL: none */
+    struct {
+        const _PyPerfSymbol *last;
+        uint64_t count;
+        char *on_heap;          /* records too large for the buffer */
+    } piece;                    /* what is being written */
 } jitdump = {_PyPerfFile_INIT};
 
 static uint64_t
@@ -232,21 +238,6 @@ timestamp(void)
 
 /* The ELF header of the object this file is linked into; by the linker. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
-
-static size_t
-page_size(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static void
-remove_marker(void)
-{
-    if (jitdump.marker != NULL) {
-        munmap(jitdump.marker, page_size());
-        jitdump.marker = NULL;
-    }
-}
 
 static FileHeader
 make_header(void)
@@ -294,18 +285,14 @@ static int
 begin_file(void)
 {
     uint64_t count;
-    if ((jitdump.file.is_empty ? begin_new_file(&count)
-                               : continue_file(&count)) < 0) {
+    if ((jitdump.file.size == 0 ? begin_new_file(&count)
+                                : continue_file(&count)) < 0
+        || _PyPerfFile_Pin(&jitdump.file, PROT_READ | PROT_EXEC) < 0) {
         return -1;
     }
-    remove_marker();
-    void *marker = mmap(NULL, page_size(), PROT_READ | PROT_EXEC, MAP_PRIVATE,
-                        jitdump.file.fd, 0);
-    if (marker == MAP_FAILED) {
-        return -1;
-    }
-    jitdump.marker = marker;
+    jitdump.began = timestamp();
     jitdump.count = count;
+    jitdump.written = NULL;
     return 0;
 }
 
@@ -325,27 +312,28 @@ choose_path(void)
     return 0;
 }
 
-int
-_PyPerfJitdump_Open(void)
+static int
+ensure_open(void)
 {
     if (_PyPerfFile_IsOpen(&jitdump.file)) {
         return 0;
     }
-    /* A file that was closed meanwhile needs no second header. */
-    const bool is_begun = jitdump.marker != NULL;
-    if (!is_begun && (choose_path() < 0 || make_unwinding() < 0)) {
+    /* One that was closed meanwhile keeps its place. */
+    const bool is_begun = jitdump.file.pin != NULL;
+    if ((!is_begun && choose_path() < 0) || make_unwinding() < 0
+        || _PyPerfFile_Open(&jitdump.file) < 0) {
         return -1;
     }
-    if (_PyPerfFile_Open(&jitdump.file) < 0) {
-        return -1;
+    if (!jitdump.file.is_new) {
+        return 0;
     }
-    const bool is_new = jitdump.file.is_empty;
-    if ((is_begun && !is_new) || begin_file() == 0) {
+    const bool is_empty = jitdump.file.size == 0;
+    if (begin_file() == 0) {
         return 0;
     }
     int error = errno;
-    _PyPerfFile_Close(&jitdump.file);
-    if (is_new) {
+    _PyPerfFile_Forget(&jitdump.file);
+    if (is_empty) {
         unlink(jitdump.file.path);
     }
     errno = error;
@@ -359,76 +347,154 @@ put(char *position, const void *bytes, size_t size)
     return position + size;
 }
 
-/* Write both records of a symbol at once, the unwinding information first. */
-static int
-append_records(const _PyPerfSymbol *symbol)
+/* The two records of a symbol, without what follows their fixed parts. */
+typedef struct {
+    UnwindingInfo info;
+    CodeLoad load;
+} Records;
+
+static size_t
+unwinding_size(void)
 {
-    const size_t unwinding_size = unwinding.eh_frame_size
-                                  + unwinding.eh_frame_hdr_size;
-    const bool fits = TEXT_TO_EH_FRAME + unwinding_size <= symbol->room;
-    UnwindingInfo info = {
-        .header.id = JIT_CODE_UNWINDING_INFO,
-        .header.total_size = (uint32_t)ALIGN_8(sizeof(info) + unwinding_size),
-        .header.timestamp = timestamp(),
-        .unwinding_size = unwinding_size,
-        .eh_frame_hdr_size = unwinding.eh_frame_hdr_size,
-        .mapped_size = fits ? unwinding_size : 0,
+    return unwinding.eh_frame_size + unwinding.eh_frame_hdr_size;
+}
+
+static Records
+begin_records(const _PyPerfSymbol *symbol)
+{
+    const bool fits = TEXT_TO_EH_FRAME + unwinding_size() <= symbol->room;
+    return (Records){
+        .info = {
+            .header.id = JIT_CODE_UNWINDING_INFO,
+            .header.total_size = (uint32_t)ALIGN_8(sizeof(UnwindingInfo)
+                                                   + unwinding_size()),
+            .unwinding_size = unwinding_size(),
+            .eh_frame_hdr_size = unwinding.eh_frame_hdr_size,
+            .mapped_size = fits ? unwinding_size() : 0,
+        },
+        .load = {
+            .header.id = JIT_CODE_LOAD,
+            .header.total_size = (uint32_t)ALIGN_8(
+                sizeof(CodeLoad) + symbol->length + 1 + LABEL_SIZE),
+            .vma = symbol->start,
+            .code_addr = symbol->start,
+            .code_size = LABEL_SIZE,
+        },
     };
-    CodeLoad load = {
-        .header.id = JIT_CODE_LOAD,
-        .header.total_size = (uint32_t)ALIGN_8(sizeof(load) + symbol->length
-                                               + 1 + LABEL_SIZE),
-        .header.timestamp = info.header.timestamp,
-        .pid = (uint32_t)getpid(),
-        .tid = (uint32_t)syscall(SYS_gettid),
-        .vma = symbol->start,
-        .code_addr = symbol->start,
-        .code_size = LABEL_SIZE,
-        .code_index = jitdump.count,
+}
+
+static size_t
+size_of_records(const _PyPerfSymbol *symbol)
+{
+    const Records records = begin_records(symbol);
+    return records.info.header.total_size + records.load.header.total_size;
+}
+
+/* Write the records of a symbol, the unwinding information first, and return
+   their end. */
+static char *
+put_records(char *start, const _PyPerfSymbol *symbol, uint32_t pid,
+            uint32_t tid, uint64_t number)
+{
+    Records records = begin_records(symbol);
+    UnwindingInfo *info = &records.info;
+    CodeLoad *load = &records.load;
+    /* Samples that are older than a record do not find it. */
+    info->header.timestamp = Py_MAX(symbol->made, jitdump.began);
+    load->header.timestamp = info->header.timestamp;
+    load->pid = pid;
+    load->tid = tid;
+    load->code_index = number;
+    char *const middle = start + info->header.total_size;
+    char *const end = middle + load->header.total_size;
+    memset(middle - 8, 0, 8);                           /* padding */
+    memset(end - 8, 0, 8);
+    start = put(start, info, sizeof(*info));
+    put(start, unwinding.bytes, unwinding_size());
+    start = put(middle, load, sizeof(*load));
+    start = put(start, symbol->name, symbol->length);
+    *start++ = '\0';
+    start = put(start, _PyPerf_LabelModel, LABEL_SIZE - sizeof(number));
+    put(start, &number, sizeof(number));
+    return end;
+}
+
+static const _PyPerfSymbol *
+symbol_after(const _PyPerfSymbol *symbol)
+{
+    return symbol == NULL ? _PyPerfLabels_First() : symbol->next;
+}
+
+/* See _PyPerfFile_Pieces. */
+static ssize_t
+next_records(size_t limit, const char **bytes)
+{
+    static char buffer[1 << 15];
+    const _PyPerfSymbol *symbol = symbol_after(jitdump.written);
+    if (symbol == NULL) {
+        return 0;
+    }
+    const size_t size = size_of_records(symbol);
+    char *start = buffer, *end = buffer + Py_MIN(limit, sizeof(buffer));
+    if (size > sizeof(buffer)) {
+        start = realloc(jitdump.piece.on_heap, size);
+        if (start == NULL) {
+            errno = ENOMEM;
+            return -1;
+        }
+        jitdump.piece.on_heap = start;
+        end = start;
+    }
+    const uint32_t pid = (uint32_t)getpid();
+    const uint32_t tid = (uint32_t)syscall(SYS_gettid);
+    jitdump.piece.count = jitdump.count;
+    char *position = start;
+    do {
+        position = put_records(position, symbol, pid, tid,
+                               jitdump.piece.count++);
+        jitdump.piece.last = symbol;
+        symbol = symbol->next;
+    } while (symbol != NULL && end > position
+             && (size_t)(end - position) >= size_of_records(symbol));
+    *bytes = start;
+    return position - start;
+}
+
+static void
+records_are_written(void)
+{
+    jitdump.written = jitdump.piece.last;
+    jitdump.count = jitdump.piece.count;
+}
+
+int
+_PyPerfJitdump_WriteSymbols(void)
+{
+    static const _PyPerfFile_Pieces pieces = {
+        next_records, records_are_written
     };
-    const size_t size = info.header.total_size + load.header.total_size;
-    char on_stack[1024];
-    char *records = size > sizeof(on_stack) ? malloc(size) : on_stack;
-    if (records == NULL) {
-        errno = ENOMEM;
+    if (ensure_open() < 0) {
         return -1;
     }
-    memset(records, 0, size);
-    char *end = put(records, &info, sizeof(info));
-    put(end, unwinding.bytes, unwinding_size);
-    end = put(records + info.header.total_size, &load, sizeof(load));
-    end = put(end, symbol->name, symbol->length + 1);
-    end = put(end, _PyPerf_LabelModel, LABEL_SIZE - sizeof(jitdump.count));
-    put(end, &jitdump.count, sizeof(jitdump.count));
-
-    int result = _PyPerfFile_Append(&jitdump.file, records, size);
-    if (result == 0) {
-        jitdump.count++;
-    }
-    if (records != on_stack) {
-        int error = errno;
-        free(records);
-        errno = error;
-    }
+    int result = _PyPerfFile_AppendAll(&jitdump.file, &pieces);
+    int error = errno;
+    free(jitdump.piece.on_heap);
+    jitdump.piece.on_heap = NULL;
+    errno = error;
     return result;
 }
 
 int
-_PyPerfJitdump_WriteSymbol(const _PyPerfSymbol *symbol)
+_PyPerfJitdump_Open(void)
 {
-    return _PyPerfJitdump_Open() < 0 ? -1 : append_records(symbol);
+    _PyPerfFile_Check(&jitdump.file);
+    return ensure_open();
 }
 
-void
-_PyPerfJitdump_Hold(void)
+bool
+_PyPerfJitdump_IsShared(void)
 {
-    _PyPerfFile_Hold(&jitdump.file);
-}
-
-int
-_PyPerfJitdump_Release(void)
-{
-    return _PyPerfFile_Release(&jitdump.file);
+    return jitdump.file.is_shared;
 }
 
 void
@@ -440,8 +506,7 @@ _PyPerfJitdump_Close(void)
 void
 _PyPerfJitdump_AfterFork_Child(void)
 {
-    _PyPerfFile_AfterFork_Child(&jitdump.file);
-    remove_marker();
+    _PyPerfFile_Forget(&jitdump.file);
 }
 
 const char *

@@ -10,8 +10,12 @@
  * before any of its symbols is announced; guard pages keep the kernel from
  * merging it with a neighbour, which would be reported as a new mapping.
  *
- * Fork: the child inherits symbols and arenas, and opens a new arena for what
- * it adds.  Failure: no memory for a symbol means the label "py::<unknown>".
+ * Two programs that one process runs, by exec(), write to one file: the address
+ * of the first arena is chosen at random, wherever the kernel puts others.
+ *
+ * Fork: the child inherits symbols and arenas.  For what it adds, it maps the
+ * arena that is not full yet anew, at the same place.  Failure: no memory for a
+ * symbol means the label "py::<unknown>".
  */
 
 #include "Python.h"
@@ -20,6 +24,8 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/random.h>           // getrandom()
+#include <time.h>
 
 #define ARENA_SIZE ((size_t)1 << 20)
 #define GUARD_SIZE ((size_t)1 << 16)    /* the largest page size there is */
@@ -28,16 +34,33 @@
 /* Profilers look up the byte before a return address: stay off the first. */
 #define LABEL_POSITION (_PyPerfLabels_SIZE / 2)
 
+#define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+
 /* Offsets reach as far to both sides of the first arena. */
 #define REACH ((uintptr_t)1 << 31)
 
 uintptr_t _PyPerfLabels_base;
 
+/* Symbols are kept in blocks: they do not move. */
+#define SYMBOLS_PER_BLOCK 500
+#define TEXT_PER_BLOCK ((size_t)1 << 16)
+
 static struct {
-    _Py_hashtable_t *symbols;   /* symbol -> itself */
+    _Py_hashtable_t *table;     /* symbol -> itself */
+    _PyPerfSymbol *first;
+    _PyPerfSymbol *last;
+    _PyPerfSymbol *free;        /* room for the next one... */
+    size_t free_count;          /* ...and more */
+    _PyPerfText *text;          /* the names are in here */
+    _PyPerfText *last_text;
+    size_t text_room;           /* in the last block */
+
     uintptr_t next_free;        /* in the current arena */
     uintptr_t end;
     uintptr_t last_arena;
+    bool is_inherited;          /* the current arena is the parent's */
+    bool keeps_apart;           /* see _PyPerfLabels_TakeArena() */
+    bool is_sealed;
     uint32_t room;              /* for each new symbol */
     _PyPerf_offset unknown;     /* label of "py::<unknown>" */
 } labels;
@@ -63,23 +86,62 @@ is_within_reach(uintptr_t arena)
     return arena - _PyPerfLabels_base < 2 * REACH - RESERVED_SIZE;
 }
 
-/* Reserve address space, anywhere for the first arena, else within reach. */
-static void *
-reserve(void)
+static uint64_t
+nanoseconds(void)
 {
-    const int prot = PROT_NONE;
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
 
-    if (labels.last_arena == 0) {
-        return mmap(NULL, RESERVED_SIZE, prot, flags, -1, 0);
+static uintptr_t
+random_number(void)
+{
+    uintptr_t number;
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
+        number = (uintptr_t)nanoseconds() * GUARD_SIZE;
     }
-    /* The kernel follows a hint if there is room; look further and further. */
+    return number;
+}
+
+/* Reserve address space at a random place in a range.  If there is something
+   wherever we look, the kernel chooses, and not from that range. */
+static void *
+reserve_at_random(uintptr_t start, uintptr_t size)
+{
+    for (int attempt = 0; ; attempt++) {
+        uintptr_t hint = start + random_number() % size;
+        hint -= hint % GUARD_SIZE;
+        void *memory = mmap((void *)hint, RESERVED_SIZE, PROT_NONE,
+                            RESERVE_FLAGS, -1, 0);
+        if (memory == MAP_FAILED || memory == (void *)hint || attempt == 8) {
+            return memory;
+        }
+        munmap(memory, RESERVED_SIZE);
+    }
+}
+
+/* Reserve it for the first arena: where the kernel puts nothing of its own
+   accord, in the second quarter below the stack. */
+static void *
+reserve_first(void)
+{
+    const char on_stack = 0;
+    const uintptr_t quarter = (uintptr_t)&on_stack / 4;
+    return reserve_at_random(quarter, quarter);
+}
+
+/* Reserve it near the last arena: look further and further. */
+static void *
+reserve_next(void)
+{
     for (uintptr_t distance = RESERVED_SIZE; distance < REACH; distance *= 2) {
         const uintptr_t hints[] = {labels.last_arena - distance,
                                    labels.last_arena + distance};
         for (int i = 0; i < 2; i++) {
-            void *memory = mmap((void *)hints[i], RESERVED_SIZE, prot, flags,
-                                -1, 0);
+            /* The kernel follows a hint if there is room. */
+            void *memory = mmap((void *)hints[i], RESERVED_SIZE, PROT_NONE,
+                                RESERVE_FLAGS, -1, 0);
             if (memory == MAP_FAILED) {
                 return memory;
             }
@@ -93,16 +155,41 @@ reserve(void)
     return MAP_FAILED;
 }
 
+/* Reserve it where a relative who writes to the same file has no arena. */
+static void *
+reserve_apart(void)
+{
+    void *memory = reserve_at_random(_PyPerfLabels_base,
+                                     2 * REACH - 2 * RESERVED_SIZE);
+    if (memory == MAP_FAILED || is_within_reach((uintptr_t)memory)) {
+        return memory;
+    }
+    munmap(memory, RESERVED_SIZE);
+    return reserve_next();
+}
+
+/* Map an arena in a reserved place, or anew.  Profilers hear of it. */
+static void *
+map_arena(void *address)
+{
+    return mmap(address, ARENA_SIZE, PROT_READ | PROT_EXEC,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                -1, 0);
+}
+
 static int
 new_arena(void)
 {
-    char *memory = reserve();
+    if (labels.is_sealed) {
+        errno = ENOMEM;
+        return -1;
+    }
+    char *memory = labels.last_arena == 0 ? reserve_first()
+                   : labels.keeps_apart ? reserve_apart() : reserve_next();
     if (memory == MAP_FAILED) {
         return -1;
     }
-    char *arena = mmap(memory + GUARD_SIZE, ARENA_SIZE, PROT_READ | PROT_EXEC,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                       -1, 0);
+    char *arena = map_arena(memory + GUARD_SIZE);
     if (arena == MAP_FAILED) {
         int error = errno;
         munmap(memory, RESERVED_SIZE);
@@ -116,24 +203,129 @@ new_arena(void)
     labels.last_arena = (uintptr_t)memory;
     labels.next_free = (uintptr_t)arena;
     labels.end = labels.next_free + ARENA_SIZE;
+    labels.is_inherited = false;
     return 0;
 }
 
-/* Give symbol its address and enter it into the table. */
-static int
-add_symbol(_PyPerfSymbol *symbol)
+void
+_PyPerfLabels_TakeArena(bool in_place)
 {
-    if (labels.end - labels.next_free < labels.room && new_arena() < 0) {
-        return -1;
+    if (!labels.is_inherited) {
+        return;
     }
-    symbol->start = labels.next_free;
-    symbol->room = labels.room;
-    if (_Py_hashtable_set(labels.symbols, symbol, symbol) < 0) {
+    labels.is_inherited = false;
+    labels.keeps_apart = !in_place;
+    if (!in_place
+        || map_arena((char *)labels.last_arena + GUARD_SIZE) == MAP_FAILED) {
+        labels.end = labels.next_free;
+    }
+}
+
+/* --- Symbols ------------------------------------------------------------- */
+
+static int
+make_room_for_symbol(void)
+{
+    if (labels.free_count > 0) {
+        return 0;
+    }
+    labels.free = malloc(SYMBOLS_PER_BLOCK * sizeof(_PyPerfSymbol));
+    if (labels.free == NULL) {
         errno = ENOMEM;
         return -1;
     }
-    labels.next_free += labels.room;
+    labels.free_count = SYMBOLS_PER_BLOCK;
     return 0;
+}
+
+static int
+make_room_for_text(size_t size)
+{
+    if (size <= labels.text_room) {
+        return 0;
+    }
+    const size_t room = Py_MAX(size, TEXT_PER_BLOCK - sizeof(_PyPerfText));
+    _PyPerfText *text = malloc(sizeof(_PyPerfText) + room);
+    if (text == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    text->next = NULL;
+    text->length = 0;
+    if (labels.text == NULL) {
+        labels.text = text;
+    }
+    else {
+        labels.last_text->next = text;
+    }
+    labels.last_text = text;
+    labels.text_room = room;
+    return 0;
+}
+
+/* Write "START SIZE " to line.  Return its length. */
+static size_t
+write_numbers(char *line, uintptr_t start)
+{
+    char digits[2 * sizeof(start)];
+    size_t count = 0, length = 0;
+    do {
+        digits[count++] = "0123456789abcdef"[start % 16];
+        start /= 16;
+    } while (start != 0);
+    while (count > 0) {
+        line[length++] = digits[--count];
+    }
+    static_assert(_PyPerfLabels_SIZE == 16, "the size is written as text");
+    memcpy(line + length, " 10 ", 4);
+    return length + 4;
+}
+
+/* Room for what stands before the name and after it. */
+#define LINE_SIZE(name_length) ((name_length) + 2 * sizeof(uintptr_t) + 5)
+
+/* Enter a copy of symbol into the table, with an address of its own, and its
+   line into the text.  Return it, or NULL with errno set. */
+static const _PyPerfSymbol *
+keep_symbol(const _PyPerfSymbol *symbol)
+{
+    if ((labels.end - labels.next_free < labels.room && new_arena() < 0)
+        || make_room_for_symbol() < 0
+        || make_room_for_text(LINE_SIZE((size_t)symbol->length)) < 0) {
+        return NULL;
+    }
+    _PyPerfText *const text = labels.last_text;
+    char *const line = text->bytes + text->length;
+    char *const name = line + write_numbers(line, labels.next_free);
+    memcpy(name, symbol->name, symbol->length);
+    name[symbol->length] = '\n';
+
+    _PyPerfSymbol *copy = labels.free;
+    *copy = (_PyPerfSymbol){
+        .start = labels.next_free,
+        .made = nanoseconds(),
+        .name = name,
+        .length = symbol->length,
+        .room = labels.room,
+    };
+    if (_Py_hashtable_set(labels.table, copy, copy) < 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    const size_t line_length = (size_t)(name - line) + symbol->length + 1;
+    text->length += line_length;
+    labels.text_room -= line_length;
+    labels.next_free += labels.room;
+    labels.free++;
+    labels.free_count--;
+    if (labels.first == NULL) {
+        labels.first = copy;
+    }
+    else {
+        labels.last->next = copy;
+    }
+    labels.last = copy;
+    return copy;
 }
 
 static _PyPerf_offset
@@ -142,32 +334,6 @@ offset_of(const _PyPerfSymbol *symbol)
     return (_PyPerf_offset)(symbol->start + LABEL_POSITION
                             - _PyPerfLabels_base);
 }
-
-/* Enter a copy of symbol into the table, with an address of its own.
-   Return it, or NULL with errno set. */
-static _PyPerfSymbol *
-keep_symbol(const _PyPerfSymbol *symbol)
-{
-    size_t size = offsetof(_PyPerfSymbol, name) + symbol->length + 1;
-    _PyPerfSymbol *copy = malloc(size);
-    if (copy == NULL) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    memcpy(copy, symbol, size);
-    copy->announced = 0;
-    if (add_symbol(copy) < 0) {
-        free(copy);
-        return NULL;
-    }
-    return copy;
-}
-
-/* A symbol with room for a name, for a look-up. */
-typedef union {
-    _PyPerfSymbol symbol;
-    char bytes[512];
-} ScratchSymbol;
 
 int
 _PyPerfLabels_Init(uint32_t room)
@@ -180,20 +346,19 @@ _PyPerfLabels_Init(uint32_t room)
     if (labels.unknown != 0) {
         return 0;
     }
-    if (labels.symbols == NULL) {
+    if (labels.table == NULL) {
         /* The table outlives the runtime, whose allocators may change. */
         _Py_hashtable_allocator_t allocator = {malloc, free};
-        labels.symbols = _Py_hashtable_new_full(hash_symbol, same_symbol,
-                                                NULL, NULL, &allocator);
-        if (labels.symbols == NULL) {
+        labels.table = _Py_hashtable_new_full(hash_symbol, same_symbol,
+                                              NULL, NULL, &allocator);
+        if (labels.table == NULL) {
             errno = ENOMEM;
             return -1;
         }
     }
-    ScratchSymbol scratch;
-    scratch.symbol.length = (uint32_t)strlen(unknown_name);
-    strcpy(scratch.symbol.name, unknown_name);
-    const _PyPerfSymbol *unknown = keep_symbol(&scratch.symbol);
+    const _PyPerfSymbol *unknown = keep_symbol(&(_PyPerfSymbol){
+        .name = unknown_name, .length = sizeof(unknown_name) - 1,
+    });
     if (unknown == NULL) {
         return -1;
     }
@@ -201,31 +366,8 @@ _PyPerfLabels_Init(uint32_t room)
     return 0;
 }
 
-/* Write code's symbol into scratch, or into memory that the caller must free
-   if it is too long for that.  Return where it is, or NULL. */
-static _PyPerfSymbol *
-make_symbol(PyCodeObject *code, ScratchSymbol *scratch)
-{
-    const size_t head = offsetof(_PyPerfSymbol, name);
-    _PyPerfSymbol *symbol = &scratch->symbol;
-    size_t room = sizeof(*scratch) - head;
-    size_t length = _PyCode_Symbol(code, symbol->name, room);
-    if (length > UINT32_MAX) {
-        return NULL;
-    }
-    if (length >= room) {
-        symbol = malloc(head + length + 1);
-        if (symbol == NULL) {
-            return NULL;
-        }
-        _PyCode_Symbol(code, symbol->name, length + 1);
-    }
-    symbol->length = (uint32_t)length;
-    return symbol;
-}
-
 int
-_PyPerfLabels_Assign(PyCodeObject *code, _PyPerfSymbol **is_new)
+_PyPerfLabels_Assign(PyCodeObject *code, const _PyPerfSymbol **is_new)
 {
     _PyPerf_offset *offset = _PyCode_LabelOffset(code);
     *is_new = NULL;
@@ -233,60 +375,53 @@ _PyPerfLabels_Assign(PyCodeObject *code, _PyPerfSymbol **is_new)
         return 0;
     }
     *offset = labels.unknown;
-    ScratchSymbol scratch;
-    _PyPerfSymbol *symbol = make_symbol(code, &scratch);
-    if (symbol == NULL) {
-        errno = ENOMEM;
-        return -1;
+    char on_stack[512];
+    char *name = on_stack;
+    size_t length = _PyCode_Symbol(code, name, sizeof(on_stack));
+    if (length >= sizeof(on_stack)) {
+        name = length <= UINT32_MAX ? malloc(length + 1) : NULL;
+        if (name == NULL) {
+            errno = ENOMEM;
+            return -1;
+        }
+        _PyCode_Symbol(code, name, length + 1);
     }
-    const _PyPerfSymbol *kept = _Py_hashtable_get(labels.symbols, symbol);
+    const _PyPerfSymbol symbol = {.name = name, .length = (uint32_t)length};
+    const _PyPerfSymbol *kept = _Py_hashtable_get(labels.table, &symbol);
     if (kept == NULL) {
-        kept = *is_new = keep_symbol(symbol);
+        kept = *is_new = keep_symbol(&symbol);
     }
     if (kept != NULL) {
         *offset = offset_of(kept);
     }
-    if (symbol != &scratch.symbol) {
+    if (name != on_stack) {
         int error = errno;
-        free(symbol);
+        free(name);
         errno = error;
     }
     return kept != NULL ? 0 : -1;
 }
 
-typedef struct {
-    int (*visit)(_PyPerfSymbol *, void *);
-    void *arg;
-} Visitor;
-
-static int
-visit_entry(_Py_hashtable_t *Py_UNUSED(table), const void *Py_UNUSED(key),
-            const void *value, void *user_data)
+const _PyPerfSymbol *
+_PyPerfLabels_First(void)
 {
-    Visitor *visitor = user_data;
-    return visitor->visit((_PyPerfSymbol *)value, visitor->arg);
+    return labels.first;
 }
 
-int
-_PyPerfLabels_ForEach(int (*visit)(_PyPerfSymbol *, void *), void *arg)
+const _PyPerfText *
+_PyPerfLabels_Text(void)
 {
-    Visitor visitor = {visit, arg};
-    if (labels.symbols == NULL) {
-        return 0;
-    }
-    return _Py_hashtable_foreach(labels.symbols, visit_entry, &visitor);
+    return labels.text;
 }
 
-static int
-forget_announcements(_PyPerfSymbol *symbol, void *Py_UNUSED(arg))
+void
+_PyPerfLabels_Seal(bool is_sealed)
 {
-    symbol->announced = 0;
-    return 0;
+    labels.is_sealed = is_sealed;
 }
 
 void
 _PyPerfLabels_AfterFork_Child(void)
 {
-    (void)_PyPerfLabels_ForEach(forget_announcements, NULL);
-    labels.end = labels.next_free;
+    labels.is_inherited = labels.last_arena != 0;
 }

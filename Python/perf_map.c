@@ -6,7 +6,8 @@
  *
  * Lock: a mutex of its own, so no function here needs the GIL.
  * Fork: the child must not write to its parent's file.  The trampoline calls
- * _PyPerfMap_AfterFork_Child(), which forgets the inherited file and lock.
+ * _PyPerfMap_AfterFork_Child(), which forgets the inherited file and lock; a
+ * child that nobody told of the fork finds out before it writes.
  * Failure: functions return -1 with errno; no Python exception is involved.
  * A line is written whole or not at all.
  *
@@ -17,12 +18,14 @@
 #include "Python.h"
 #include "pycore_perf_file.h"
 #include "pycore_perf_labels.h"
+#include "pycore_perf_process.h"
 #include "pycore_perf_trampoline.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>             // PROT_NONE
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,18 +35,48 @@
 static struct {
     pthread_mutex_t lock;
     _PyPerfFile file;
+    uint64_t process;           /* the stamp of the one that opened it */
+    struct {
+        const _PyPerfText *text;        /* NULL: nothing */
+        size_t length;                  /* of that */
+    } written, piece;           /* lines of symbols, see WriteText() */
 } map = {PTHREAD_MUTEX_INITIALIZER, _PyPerfFile_INIT};
+
+/* The caller holds the lock. */
+static void
+forget(void)
+{
+    _PyPerfFile_Forget(&map.file);
+    map.written.text = NULL;
+    map.process = _PyPerfProcess_Stamp();
+}
 
 /* The caller holds the lock. */
 static int
 ensure_open(void)
 {
+    _PyPerfProcess_Watch();
+    if (map.process != _PyPerfProcess_Stamp()) {
+        forget();
+    }
     if (_PyPerfFile_IsOpen(&map.file)) {
         return 0;
     }
     PyOS_snprintf(map.file.path, sizeof(map.file.path), "/tmp/perf-%ld.map",
                   (long)getpid());
-    return _PyPerfFile_Open(&map.file);
+    if (_PyPerfFile_Open(&map.file) < 0) {
+        return -1;
+    }
+    if (map.file.is_new) {
+        map.written.text = NULL;
+    }
+    if (_PyPerfFile_Pin(&map.file, PROT_NONE) < 0) {
+        int error = errno;
+        _PyPerfFile_Close(&map.file);
+        errno = error;
+        return -1;
+    }
+    return 0;
 }
 
 /* Add one line; the name is printable.  The caller holds the lock, and the map
@@ -89,41 +122,74 @@ printable(const char *name)
 }
 
 
-static int
-write_entry(uintptr_t start, unsigned int size, const char *name,
-            size_t name_length)
+/* --- Symbols ------------------------------------------------------------- */
+
+/* See _PyPerfFile_Pieces. */
+static ssize_t
+next_lines(size_t limit, const char **lines)
 {
+    const _PyPerfText *text = map.written.text;
+    size_t done = map.written.length;
+    while (done == text->length) {
+        if (text->next == NULL) {
+            return 0;
+        }
+        text = text->next;
+        done = 0;
+    }
+    const char *const start = text->bytes + done;
+    size_t length = text->length - done;
+    if (length > limit) {
+        size_t whole = limit;
+        while (whole > 0 && start[whole - 1] != '\n') {
+            whole--;
+        }
+        length = whole > 0 ? whole
+                 : (size_t)((char *)memchr(start, '\n', length) + 1 - start);
+    }
+    map.piece.text = text;
+    map.piece.length = done + length;
+    *lines = start;
+    return (ssize_t)length;
+}
+
+static void
+lines_are_written(void)
+{
+    map.written = map.piece;
+}
+
+int
+_PyPerfMap_WriteText(const _PyPerfText *text)
+{
+    static const _PyPerfFile_Pieces pieces = {next_lines, lines_are_written};
     pthread_mutex_lock(&map.lock);
     int result = ensure_open();
     if (result == 0) {
-        result = append_line(start, size, name, name_length);
+        if (map.written.text == NULL) {
+            map.written.text = text;
+            map.written.length = 0;
+        }
+        result = _PyPerfFile_AppendAll(&map.file, &pieces);
     }
     pthread_mutex_unlock(&map.lock);
     return result;
 }
 
 int
-_PyPerfMap_WriteSymbol(const _PyPerfSymbol *symbol)
-{
-    return write_entry(symbol->start, _PyPerfLabels_SIZE, symbol->name,
-                       symbol->length);
-}
-
-void
-_PyPerfMap_Hold(void)
+_PyPerfMap_Open(void)
 {
     pthread_mutex_lock(&map.lock);
-    _PyPerfFile_Hold(&map.file);
-    pthread_mutex_unlock(&map.lock);
-}
-
-int
-_PyPerfMap_Release(void)
-{
-    pthread_mutex_lock(&map.lock);
-    int result = _PyPerfFile_Release(&map.file);
+    _PyPerfFile_Check(&map.file);
+    int result = ensure_open();
     pthread_mutex_unlock(&map.lock);
     return result;
+}
+
+bool
+_PyPerfMap_IsShared(void)
+{
+    return map.file.is_shared;
 }
 
 const char *
@@ -137,7 +203,7 @@ _PyPerfMap_AfterFork_Child(void)
 {
     pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
     map.lock = unlocked;
-    _PyPerfFile_AfterFork_Child(&map.file);
+    forget();
 }
 
 
@@ -161,8 +227,13 @@ PyUnstable_WritePerfMapEntry(const void *code_addr, unsigned int code_size,
         errno = ENOMEM;
         return -1;
     }
-    int result = write_entry((uintptr_t)code_addr, code_size, name,
+    pthread_mutex_lock(&map.lock);
+    int result = ensure_open();
+    if (result == 0) {
+        result = append_line((uintptr_t)code_addr, code_size, name,
                              strlen(name));
+    }
+    pthread_mutex_unlock(&map.lock);
     int error = errno;
     free(name);
     errno = error;

@@ -1,4 +1,4 @@
-/* How people switch the perf trampoline on and off: three functions of the sys
+/* How people switch the perf trampoline on and off: functions of the sys
  * module, -X options and environment variables.
  *
  * The functions are entries of sysmodule.c's method table; the options are
@@ -9,6 +9,7 @@
 #include "Python.h"
 #include "pycore_initconfig.h"    // _Py_GetEnv()
 #include "pycore_interp.h"        // PyInterpreterState.config
+#include "pycore_perf_process.h"
 #include "pycore_perf_trampoline.h"
 #include "pycore_pyerrors.h"      // _PyErr_Occurred()
 #include "pycore_pystate.h"       // _PyThreadState_GET()
@@ -91,6 +92,126 @@ _PyPerfTrampoline_SysIsActive(PyObject *Py_UNUSED(module),
                               PyObject *Py_UNUSED(ignored))
 {
     return PyBool_FromLong(_PyPerfTrampoline_IsActive(_PyThreadState_GET()));
+}
+
+const char _PyPerfTrampoline_SysSeal_doc[] =
+"seal_stack_trampoline($module, /)\n"
+"--\n"
+"\n"
+"Announce all functions now, and make no system calls from now on.\n"
+"\n"
+"For a program that is about to enter a sandbox in which it would be killed\n"
+"for writing to a file.  Functions whose code does not exist yet have no\n"
+"names.  The next activation ends this.";
+
+/* Announce code and all code that it contains.  Return 0, or -1 with an
+   exception set. */
+static int
+announce_with_contents(PyCodeObject *code)
+{
+    if (_PyPerfTrampoline_Announce(code) < 0) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); i++) {
+        PyObject *constant = PyTuple_GET_ITEM(code->co_consts, i);
+        if (PyCode_Check(constant)) {
+            if (Py_EnterRecursiveCall(" while announcing functions")) {
+                return -1;
+            }
+            int result = announce_with_contents((PyCodeObject *)constant);
+            Py_LeaveRecursiveCall();
+            if (result < 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* What runs defines functions, and so does what goes on later. */
+static PyCodeObject *
+code_of(PyObject *object)
+{
+    if (PyFunction_Check(object)) {
+        return (PyCodeObject *)PyFunction_GET_CODE(object);
+    }
+    if (PyGen_CheckExact(object) || PyCoro_CheckExact(object)
+        || PyAsyncGen_CheckExact(object)) {
+        return ((PyGenObject *)object)->gi_code;
+    }
+    return NULL;
+}
+
+static int
+announce_functions(void)
+{
+    PyObject *gc = PyImport_ImportModule("gc");
+    if (gc == NULL) {
+        return -1;
+    }
+    PyObject *objects = PyObject_CallMethod(gc, "get_objects", NULL);
+    Py_DECREF(gc);
+    if (objects == NULL) {
+        return -1;
+    }
+    int result = 0;
+    for (Py_ssize_t i = 0; result == 0 && i < PyList_GET_SIZE(objects); i++) {
+        PyCodeObject *code = code_of(PyList_GET_ITEM(objects, i));
+        if (code != NULL) {
+            result = announce_with_contents(code);
+        }
+    }
+    Py_DECREF(objects);
+    return result;
+}
+
+/* Those of a frame and its callers. */
+static int
+announce_stack(PyObject *frame)
+{
+    int result = 0;
+    Py_INCREF(frame);
+    while (frame != NULL && result == 0) {
+        PyCodeObject *code = PyFrame_GetCode((PyFrameObject *)frame);
+        PyObject *back = (PyObject *)PyFrame_GetBack((PyFrameObject *)frame);
+        result = announce_with_contents(code);
+        Py_DECREF(code);
+        Py_SETREF(frame, back);
+    }
+    Py_XDECREF(frame);
+    return result;
+}
+
+static int
+announce_running(void)
+{
+    PyObject *frames = _PyThread_CurrentFrames();
+    PyObject *thread, *frame;
+    Py_ssize_t position = 0;
+    int result = frames != NULL ? 0 : -1;
+    while (result == 0
+           && PyDict_Next(frames, &position, &thread, &frame)) {
+        result = announce_stack(frame);
+    }
+    Py_XDECREF(frames);
+    return result;
+}
+
+PyObject *
+_PyPerfTrampoline_SysSeal(PyObject *Py_UNUSED(module),
+                          PyObject *Py_UNUSED(ignored))
+{
+    PyThreadState *tstate = _PyThreadState_GET();
+    if (_PyPerfTrampoline_IsActive(tstate)
+        && !_PyPerfTrampoline_IsSealed()
+        && (announce_functions() < 0 || announce_running() < 0)) {
+        return NULL;
+    }
+    if (_PyPerfTrampoline_Seal() < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 /* --- Options ------------------------------------------------------------- */
@@ -183,7 +304,8 @@ _PyPerfTrampoline_Init(PyThreadState *tstate)
     Switch how;
     const Option *option = find_option(&tstate->interp->config, &given_as,
                                        &how);
-    if (option == NULL) {
+    _PyPerfProcess_Init();
+    if (option == NULL || _PyPerfTrampoline_IsSealed()) {
         return;
     }
     /* An interpreter that comes later leaves the others their back end. */

@@ -12,6 +12,10 @@
  * of the fork does so before it adds a symbol.  Failure: activation reports
  * it; later, one line on stderr, and the program runs on with nameless
  * functions.  The program's pending exception is never touched.
+ *
+ * Sealed: for programs that are about to lose the right to make system calls,
+ * and would be killed for one.  What is new waits in memory for the next
+ * activation, if there is to be one.
  */
 
 #include "Python.h"
@@ -20,12 +24,16 @@
 #include "pycore_interp.h"
 #include "pycore_perf_hook.h"
 #include "pycore_perf_labels.h"
+#include "pycore_perf_process.h"
 #include "pycore_perf_trampoline.h"
 #include "pycore_pystate.h"
 
 #include <errno.h>
+#include <limits.h>               // PATH_MAX
 #include <stdbool.h>
-#include <unistd.h>
+
+/* For so long symbols may wait for others that are made at start-up. */
+#define MAX_HOLD_NANOSECONDS (20 * 1000 * 1000)
 
 /* --- Back ends ----------------------------------------------------------- */
 
@@ -34,24 +42,28 @@ typedef struct {
     uint32_t label_room;        /* address space for each symbol */
     _PyPerf_AreaCode area_code;
     int (*open)(void);
-    int (*write)(const _PyPerfSymbol *symbol);
-    void (*hold)(void);         /* many symbols will follow... */
-    int (*release)(void);       /* ...and these were they */
+    int (*write)(void);         /* all symbols that the file lacks */
     void (*close)(void);
+    bool (*is_shared)(void);
     void (*after_fork_child)(void);
     const char *(*path)(void);
 } BackEnd;
+
+static int
+write_map(void)
+{
+    return _PyPerfMap_WriteText(_PyPerfLabels_Text());
+}
 
 static const BackEnd back_ends[] = {
     {
         .name = "perf",
         .label_room = _PyPerfLabels_SIZE,
         .area_code = {_PyPerf_EnterArea, _PyPerf_ShareArea},
-        .open = PyUnstable_PerfMapState_Init,
-        .write = _PyPerfMap_WriteSymbol,
-        .hold = _PyPerfMap_Hold,
-        .release = _PyPerfMap_Release,
+        .open = _PyPerfMap_Open,
+        .write = write_map,
         .close = PyUnstable_PerfMapState_Fini,
+        .is_shared = _PyPerfMap_IsShared,
         .after_fork_child = _PyPerfMap_AfterFork_Child,
         .path = _PyPerfMap_Path,
     },
@@ -61,10 +73,9 @@ static const BackEnd back_ends[] = {
         .area_code = {_PyPerf_EnterAreaWithUnwindInfo,
                       _PyPerf_ShareAreaWithUnwindInfo},
         .open = _PyPerfJitdump_Open,
-        .write = _PyPerfJitdump_WriteSymbol,
-        .hold = _PyPerfJitdump_Hold,
-        .release = _PyPerfJitdump_Release,
+        .write = _PyPerfJitdump_WriteSymbols,
         .close = _PyPerfJitdump_Close,
+        .is_shared = _PyPerfJitdump_IsShared,
         .after_fork_child = _PyPerfJitdump_AfterFork_Child,
         .path = _PyPerfJitdump_Path,
     },
@@ -74,8 +85,14 @@ static struct {
     const BackEnd *back_end;    /* NULL: no interpreter was ever on, or the
                                    runtime has ended */
     bool shows_native;          /* functions between Python functions, too */
-    pid_t process;              /* whose file that is */
-    bool is_incomplete;         /* its file lacks symbols, and we said so */
+    uint64_t process;           /* the stamp of the one whose file that is */
+    bool has_warned;
+    bool is_sealed;
+    struct {
+        bool is_active;
+        bool is_only_for_imports;
+        uint64_t since;         /* CLOCK_MONOTONIC, nanoseconds */
+    } hold;                     /* see may_wait() */
 } trampoline;
 
 static const BackEnd *
@@ -89,44 +106,41 @@ find_back_end(const char *name)
     return NULL;
 }
 
-/* Tell a back end of a symbol, once. */
+/* Make sure that the file is there and has all symbols.  Return 0, or -1 with
+   errno. */
 static int
-announce(_PyPerfSymbol *symbol, void *arg)
+complete_file(const BackEnd *back_end)
 {
-    const BackEnd *back_end = arg;
-    const uint32_t bit = 1u << (back_end - back_ends);
-    if (symbol->announced & bit) {
-        return 0;
-    }
-    if (back_end->write(symbol) < 0) {
+    if (back_end->open() < 0) {
         return -1;
     }
-    symbol->announced |= bit;
-    return 0;
+    _PyPerfLabels_TakeArena(!back_end->is_shared());
+    return back_end->write();
 }
 
-static int
-announce_all(const BackEnd *back_end)
+/* Errors that concern the directory, and so all processes of a family. */
+static bool
+is_about_directory(int error)
 {
-    back_end->hold();
-    int result = _PyPerfLabels_ForEach(announce, (void *)back_end);
-    int error = errno;
-    if (back_end->release() < 0) {
-        return -1;
-    }
-    errno = error;
-    return result;
+    return error == ENOENT || error == ENOTDIR || error == EACCES
+           || error == EPERM || error == EROFS;
 }
 
-/* Say once that symbols are missing, and why: errno. */
+/* Say once that symbols are missing, and why. */
 static void
 warn(int error)
 {
-    if (!trampoline.is_incomplete) {
-        trampoline.is_incomplete = true;
-        fprintf(stderr, "python: profilers will not know some functions by "
-                        "name: '%s': %s\n",
-                trampoline.back_end->path(), strerror(error));
+    char line[PATH_MAX + 200];
+    if (trampoline.has_warned) {
+        return;
+    }
+    trampoline.has_warned = true;
+    if (!is_about_directory(error) || _PyPerfProcess_IsFirstInFamily(error)) {
+        PyOS_snprintf(line, sizeof(line),
+                      "python: profilers will not know some functions by "
+                      "name: '%s': %s\n",
+                      trampoline.back_end->path(), strerror(error));
+        _PyPerfProcess_Warn(line);
     }
 }
 
@@ -135,33 +149,70 @@ warn(int error)
 static void
 notice_fork(void)
 {
-    if (trampoline.back_end != NULL && trampoline.process != getpid()) {
+    if (trampoline.back_end != NULL
+        && trampoline.process != _PyPerfProcess_Stamp()) {
         _PyPerfTrampoline_AfterFork_Child(_PyThreadState_GET());
     }
 }
 
 /* --- Labels -------------------------------------------------------------- */
 
-/* Return 0, or -1 with errno set if profilers will not know the name of a code
-   object that had no label yet.  It has one in either case. */
-static int
-ensure_label(PyCodeObject *code)
+static bool
+is_from(PyCodeObject *code, const char *prefix)
 {
-    _PyPerfSymbol *new_symbol;
-    notice_fork();
-    int result = _PyPerfLabels_Assign(code, &new_symbol);
-    /* The last objects of a runtime die after its files are closed. */
-    if (new_symbol == NULL || trampoline.back_end == NULL) {
-        return result;
+    PyObject *name = code->co_filename;
+    return PyUnicode_IS_ASCII(name)
+           && strncmp((const char *)PyUnicode_1BYTE_DATA(name), prefix,
+                      strlen(prefix)) == 0;
+}
+
+/* May the symbol wait for others?  Start-up consists of frozen modules.
+   Anything else that is started by it may take its time, never come to an end,
+   and call what is frozen; but importing modules is a matter of moments. */
+static bool
+may_wait(PyCodeObject *code, const _PyPerfSymbol *symbol)
+{
+    if (!is_from(code, "<frozen ")) {
+        trampoline.hold.is_only_for_imports = true;
+        return false;
     }
-    return announce(new_symbol, (void *)trampoline.back_end);
+    const uint64_t held_for = symbol->made - trampoline.hold.since;
+    return held_for < MAX_HOLD_NANOSECONDS
+           && (!trampoline.hold.is_only_for_imports
+               || is_from(code, "<frozen importlib."));
+}
+
+/* Has the new symbol of code to be written now? */
+static bool
+has_to_be_written(PyCodeObject *code, const _PyPerfSymbol *symbol)
+{
+    /* The last objects of a runtime die after its files are closed. */
+    if (trampoline.back_end == NULL || trampoline.is_sealed) {
+        return false;
+    }
+    return !trampoline.hold.is_active || !may_wait(code, symbol);
+}
+
+int
+_PyPerfTrampoline_Announce(PyCodeObject *code)
+{
+    const _PyPerfSymbol *new_symbol;
+    if (!trampoline.is_sealed) {
+        notice_fork();
+    }
+    int result = _PyPerfLabels_Assign(code, &new_symbol);
+    if (new_symbol != NULL && has_to_be_written(code, new_symbol)) {
+        return trampoline.back_end->write();
+    }
+    return result;
 }
 
 static Py_NO_INLINE uintptr_t
 label_for_the_first_time(PyCodeObject *code)
 {
     int error = errno;
-    if (ensure_label(code) < 0 && trampoline.back_end != NULL) {
+    if (_PyPerfTrampoline_Announce(code) < 0
+        && trampoline.back_end != NULL && !trampoline.is_sealed) {
         warn(errno);
     }
     errno = error;
@@ -203,13 +254,7 @@ static int
 use_back_end(const BackEnd *back_end)
 {
     const bool is_in_use = trampoline.back_end == back_end;
-    if (is_in_use && !trampoline.is_incomplete) {
-        return 0;
-    }
-    if (back_end->open() < 0) {
-        return set_os_error(back_end);
-    }
-    if (announce_all(back_end) < 0) {
+    if (complete_file(back_end) < 0) {
         set_os_error(back_end);
         if (!is_in_use) {
             back_end->close();
@@ -220,8 +265,8 @@ use_back_end(const BackEnd *back_end)
         trampoline.back_end->close();
     }
     trampoline.back_end = back_end;
-    trampoline.process = getpid();
-    trampoline.is_incomplete = false;
+    trampoline.process = _PyPerfProcess_Stamp();
+    trampoline.has_warned = false;
     return 0;
 }
 
@@ -234,6 +279,9 @@ _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name,
         PyErr_Format(PyExc_ValueError, "invalid backend: %s", name);
         return -1;
     }
+    _PyPerfProcess_Watch();
+    trampoline.is_sealed = false;
+    _PyPerfLabels_Seal(false);
     notice_fork();
     if (_PyPerfLabels_Init(back_end->label_room) < 0) {
         PyErr_SetFromErrno(PyExc_OSError);
@@ -260,17 +308,40 @@ _PyPerfTrampoline_Deactivate(PyThreadState *tstate)
 void
 _PyPerfTrampoline_HoldSymbols(void)
 {
-    if (trampoline.back_end != NULL) {
-        trampoline.back_end->hold();
-    }
+    trampoline.hold.is_active = true;
+    trampoline.hold.is_only_for_imports = false;
+    trampoline.hold.since = (uint64_t)_PyTime_GetMonotonicClock();
 }
 
 void
 _PyPerfTrampoline_ReleaseSymbols(void)
 {
-    if (trampoline.back_end != NULL && trampoline.back_end->release() < 0) {
-        warn(errno);
+    if (trampoline.hold.is_active) {
+        trampoline.hold.is_active = false;
+        if (trampoline.back_end != NULL && !trampoline.is_sealed
+            && trampoline.back_end->write() < 0) {
+            warn(errno);
+        }
     }
+}
+
+int
+_PyPerfTrampoline_Seal(void)
+{
+    if (trampoline.back_end != NULL && !trampoline.is_sealed
+        && complete_file(trampoline.back_end) < 0) {
+        return set_os_error(trampoline.back_end);
+    }
+    trampoline.hold.is_active = false;
+    trampoline.is_sealed = true;
+    _PyPerfLabels_Seal(true);
+    return 0;
+}
+
+int
+_PyPerfTrampoline_IsSealed(void)
+{
+    return trampoline.is_sealed;
 }
 
 int
@@ -290,15 +361,20 @@ void
 _PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
 {
     const BackEnd *back_end = trampoline.back_end;
+    if (trampoline.is_sealed) {
+        return;                 /* the next activation finds out */
+    }
+    _PyPerfProcess_AfterFork_Child();
     for (size_t i = 0; i < Py_ARRAY_LENGTH(back_ends); i++) {
         back_ends[i].after_fork_child();
     }
     _PyPerfLabels_AfterFork_Child();
-    trampoline.process = getpid();
+    trampoline.process = _PyPerfProcess_Stamp();
+    trampoline.has_warned = false;
     if (back_end == NULL || !is_on_anywhere()) {
         trampoline.back_end = NULL;
     }
-    else if (back_end->open() < 0 || announce_all(back_end) < 0) {
+    else if (complete_file(back_end) < 0) {
         warn(errno);
     }
 }
@@ -306,10 +382,13 @@ _PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
 void
 _PyPerfTrampoline_Fini(void)
 {
-    if (trampoline.back_end != NULL) {
-        trampoline.back_end->close();
-        trampoline.back_end = NULL;
+    if (trampoline.back_end == NULL || trampoline.is_sealed) {
+        return;
     }
+    /* What could not be written when it was new. */
+    (void)trampoline.back_end->write();
+    trampoline.back_end->close();
+    trampoline.back_end = NULL;
 }
 
 /* --- Public functions; see Include/cpython/perf_trampoline.h ------------- */
@@ -317,7 +396,7 @@ _PyPerfTrampoline_Fini(void)
 int
 PyUnstable_PerfTrampoline_CompileCode(PyCodeObject *code)
 {
-    return is_on_anywhere() ? ensure_label(code) : 0;
+    return is_on_anywhere() ? _PyPerfTrampoline_Announce(code) : 0;
 }
 
 int

@@ -6,6 +6,7 @@
 
 #include "Python.h"
 #include "pycore_interp.h"
+#include "pycore_perf_process.h"
 #include "pycore_perf_trampoline.h"
 
 int
@@ -44,9 +45,28 @@ _PyPerfTrampoline_ReleaseSymbols(void)
 {
 }
 
+int
+_PyPerfTrampoline_Announce(PyCodeObject *Py_UNUSED(code))
+{
+    return 0;
+}
+
+int
+_PyPerfTrampoline_Seal(void)
+{
+    return 0;
+}
+
+int
+_PyPerfTrampoline_IsSealed(void)
+{
+    return 0;
+}
+
 void
 _PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
 {
+    _PyPerfProcess_AfterFork_Child();
     _PyPerfMap_AfterFork_Child();
 }
 

@@ -17,46 +17,65 @@ extern "C" {
  * needs the GIL or raises an exception. */
 typedef struct {
     int fd;                     /* -1: not open */
-    dev_t device;               /* fd's file, to know it again */
+    void *pin;                  /* a mapping of the file, or NULL: as long as
+                                   it exists, no other file has its inode */
+    dev_t device;               /* the file last opened, to know it again */
     ino_t inode;
-    bool is_empty;              /* as far as we know */
+    bool is_new;                /* it had to be made */
+    bool is_shared;             /* with a process that has our number */
+    bool is_full;               /* the last attempt to write has failed */
+    off_t size;                 /* at least, if nobody has cut it */
     off_t torn;                 /* bytes at its end that must not be there */
     char path[PATH_MAX];
-    struct {
-        bool is_active;
-        _PyTime_t since;
-        size_t length;
-        char bytes[16 * 1024];
-    } held;                     /* see _PyPerfFile_Hold() */
 } _PyPerfFile;
 
 #define _PyPerfFile_INIT {.fd = -1}
 
-/* Open file->path for appending.  The file is created with mode 0600, never
- * through a link.  One that exists is replaced if an earlier process with our
- * pid left it, else appended to; only ever if it is a regular file of this
- * user with a single name.  Return 0, or -1 with errno: EEXIST if the existing
- * file must not be used.  Does nothing if the file is open. */
+/* Open file->path for appending, unless the file is open.  It is created with
+ * mode 0600, never through a link.  One that exists is replaced if an earlier
+ * process with our number left it, else appended to; only ever if it is a
+ * regular file of this user with a single name.  Set is_new unless it is the
+ * file that was open before.  Return 0, or -1 with errno: EEXIST if the
+ * existing file must not be used. */
 extern int _PyPerfFile_Open(_PyPerfFile *file);
 
+/* Map the first page of the open file, so that it can be told from all others
+ * even when it is removed or our descriptor is closed.  Return 0, or -1 with
+ * errno. */
+extern int _PyPerfFile_Pin(_PyPerfFile *file, int protection);
+
+/* Is the descriptor still ours, and the file not removed? */
 extern bool _PyPerfFile_IsOpen(const _PyPerfFile *file);
 
+/* Has the file its name and all that was written?  If not, forget it: the next
+ * file is a new one. */
+extern void _PyPerfFile_Check(_PyPerfFile *file);
+
 /* Append all the bytes or, on failure, none.  The file must be open.
- * Return 0, or -1 with errno.  0 may mean that they are held. */
+ * Return 0, or -1 with errno. */
 extern int _PyPerfFile_Append(_PyPerfFile *file, const void *bytes,
                               size_t length);
 
-/* Collect what is appended in memory, for a few milliseconds at most, until
- * the release, which writes it.  What cannot be written stays held, and is
- * written before anything else later.  Return 0, or -1 with errno. */
-extern void _PyPerfFile_Hold(_PyPerfFile *file);
-extern int _PyPerfFile_Release(_PyPerfFile *file);
+/* Something to append in pieces. */
+typedef struct {
+    /* Set *bytes to what comes next: pieces that take at most limit bytes, or
+     * a single one that takes more.  Return their length, 0 if nothing is
+     * left, or -1 with errno. */
+    ssize_t (*next)(size_t limit, const char **bytes);
+    /* These have been written. */
+    void (*written)(void);
+} _PyPerfFile_Pieces;
 
-/* Release and close the file, which stays in place. */
+/* Append as many of the pieces as fit.  Return 0 if these were all, or -1 with
+ * errno. */
+extern int _PyPerfFile_AppendAll(_PyPerfFile *file,
+                                 const _PyPerfFile_Pieces *pieces);
+
+/* Close the descriptor; the file stays in place, and pinned. */
 extern void _PyPerfFile_Close(_PyPerfFile *file);
 
-/* Drop what is held and close the descriptor: the file is the parent's. */
-extern void _PyPerfFile_AfterFork_Child(_PyPerfFile *file);
+/* Close the descriptor and forget the file. */
+extern void _PyPerfFile_Forget(_PyPerfFile *file);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@ extern "C" {
 #  error "this header requires Py_BUILD_CORE define"
 #endif
 
+#include <stdbool.h>
 #include <stddef.h>                 // offsetof()
 
 /* Labels: addresses that stand for Python functions in native call stacks.
@@ -48,11 +49,20 @@ _PyCode_LabelOffset(const PyCodeObject *code)
 /* A symbol and its label.  Never freed. */
 typedef struct _PyPerfSymbol {
     uintptr_t start;
-    uint32_t room;              /* the next symbol is at least so far away */
-    uint32_t announced;         /* a bit for each back end that wrote it */
+    uint64_t made;              /* CLOCK_MONOTONIC, nanoseconds */
+    const struct _PyPerfSymbol *next;   /* made after it */
+    const char *name;           /* UTF-8, printable, not NUL-terminated */
     uint32_t length;
-    char name[];                /* UTF-8, printable, NUL-terminated */
+    uint32_t room;              /* the next symbol is at least so far away */
 } _PyPerfSymbol;
+
+/* The lines of the map for all symbols, in the order in which these were made.
+ * Grows at its end, and is never freed. */
+typedef struct _PyPerfText {
+    struct _PyPerfText *next;
+    size_t length;
+    char bytes[];
+} _PyPerfText;
 
 /* label address = _PyPerfLabels_base + offset */
 extern uintptr_t _PyPerfLabels_base;
@@ -61,20 +71,31 @@ extern uintptr_t _PyPerfLabels_base;
  * symbol.  Return 0, or -1 with errno set. */
 extern int _PyPerfLabels_Init(uint32_t room);
 
-/* Find or make the label of code and remember it in code.  Sets *is_new
+/* Find or make the label of code and remember it in code.  Set *is_new
  * to the symbol if it was made now and should be announced, else to
  * NULL.  Return 0, or -1 with errno if there was no memory: the label is
  * that of "py::<unknown>" then.  The GIL must be held,
  * _PyPerfLabels_Init() have succeeded. */
-extern int _PyPerfLabels_Assign(PyCodeObject *code, _PyPerfSymbol **is_new);
+extern int _PyPerfLabels_Assign(PyCodeObject *code,
+                                const _PyPerfSymbol **is_new);
 
-/* Call visit for each symbol until it returns non-zero; return that, or 0. */
-extern int _PyPerfLabels_ForEach(int (*visit)(_PyPerfSymbol *, void *),
-                                 void *arg);
+/* Symbols in the order in which they were made; the first is there once
+ * _PyPerfLabels_Init() has succeeded. */
+extern const _PyPerfSymbol *_PyPerfLabels_First(void);
+extern const _PyPerfText *_PyPerfLabels_Text(void);
 
-/* No symbol is announced in the child.  New labels come from a new arena:
- * profilers tie an arena to the files of the process that mapped it. */
+/* Map no more arenas: from when the current one is full, or at once if there
+ * is none of this process, code is given the label of "py::<unknown>". */
+extern void _PyPerfLabels_Seal(bool is_sealed);
+
+/* The current arena is the parent's from now on. */
 extern void _PyPerfLabels_AfterFork_Child(void);
+
+/* Make the parent's arena the child's own: profilers tie an arena to the files
+ * of the process that mapped it.  If not in_place, new labels come from another
+ * arena: the parent's file may have other names for the same addresses.  Does
+ * nothing in a process that is no child or has done so. */
+extern void _PyPerfLabels_TakeArena(bool in_place);
 
 /* Write code's symbol into buffer as NUL-terminated UTF-8, with control
  * characters and lone surrogates escaped.  Return its length without the NUL;

@@ -8,6 +8,8 @@ extern "C" {
 #  error "this header requires Py_BUILD_CORE define"
 #endif
 
+#include <stdbool.h>
+
 /* Native profilers see Python functions by name: what the interpreter's own
  * files call.  Unless a contract says otherwise, call with the GIL held.
  * The mechanism is described in Doc/design/frame_labels.rst. */
@@ -23,9 +25,11 @@ extern PyObject *_PyPerfTrampoline_SysActivate(PyObject *, PyObject *,
                                                PyObject *);
 extern PyObject *_PyPerfTrampoline_SysDeactivate(PyObject *, PyObject *);
 extern PyObject *_PyPerfTrampoline_SysIsActive(PyObject *, PyObject *);
+extern PyObject *_PyPerfTrampoline_SysSeal(PyObject *, PyObject *);
 extern const char _PyPerfTrampoline_SysActivate_doc[];
 extern const char _PyPerfTrampoline_SysDeactivate_doc[];
 extern const char _PyPerfTrampoline_SysIsActive_doc[];
+extern const char _PyPerfTrampoline_SysSeal_doc[];
 
 #define _PyPerfTrampoline_SYS_METHODDEFS                                      \
     {"activate_stack_trampoline",                                             \
@@ -34,7 +38,9 @@ extern const char _PyPerfTrampoline_SysIsActive_doc[];
     {"deactivate_stack_trampoline", _PyPerfTrampoline_SysDeactivate,          \
      METH_NOARGS, _PyPerfTrampoline_SysDeactivate_doc},                       \
     {"is_stack_trampoline_active", _PyPerfTrampoline_SysIsActive,             \
-     METH_NOARGS, _PyPerfTrampoline_SysIsActive_doc},
+     METH_NOARGS, _PyPerfTrampoline_SysIsActive_doc},                         \
+    {"seal_stack_trampoline", _PyPerfTrampoline_SysSeal,                      \
+     METH_NOARGS, _PyPerfTrampoline_SysSeal_doc},
 
 /* --- The trampoline (Python/perf_trampoline.c or ..._stub.c) ------------- */
 
@@ -54,10 +60,19 @@ extern int _PyPerfTrampoline_IsActive(PyThreadState *tstate);
  * none. */
 extern const char *_PyPerfTrampoline_BackEnd(int *shows_native);
 
-/* Start-up calls a hundred functions for the first time: their symbols may be
- * collected from Hold to Release and written at once. */
+/* Start-up calls a hundred functions for the first time: from Hold to Release,
+ * the symbols of frozen modules may be collected and written at once. */
 extern void _PyPerfTrampoline_HoldSymbols(void);
 extern void _PyPerfTrampoline_ReleaseSymbols(void);
+
+/* Announce the symbol of code unless it has been.  Return 0, or -1 with
+ * errno. */
+extern int _PyPerfTrampoline_Announce(PyCodeObject *code);
+
+/* Make no system call for symbols until the next activation.  Return 0, or -1
+ * with OSError set if the file lacks symbols; then nothing has changed. */
+extern int _PyPerfTrampoline_Seal(void);
+extern int _PyPerfTrampoline_IsSealed(void);
 
 /* Give the child its own files and fresh label space. */
 extern void _PyPerfTrampoline_AfterFork_Child(PyThreadState *tstate);
@@ -79,21 +94,21 @@ extern void _PyPerfTrampoline_SetTool(PyInterpreterState *interp,
 
 /* A file that tells profilers the symbols.  Functions return 0, or -1 with
  * errno set.  Those of the map need no GIL. */
-struct _PyPerfSymbol;
+struct _PyPerfText;
 
-/* Open the file unless it is open. */
+/* Make sure that the file is there and, with the next write, complete. */
+extern int _PyPerfMap_Open(void);
 extern int _PyPerfJitdump_Open(void);
 
-extern int _PyPerfMap_WriteSymbol(const struct _PyPerfSymbol *symbol);
-extern int _PyPerfJitdump_WriteSymbol(const struct _PyPerfSymbol *symbol);
-
-/* Between these, symbols may be collected and written at once. */
-extern void _PyPerfMap_Hold(void);
-extern void _PyPerfJitdump_Hold(void);
-extern int _PyPerfMap_Release(void);
-extern int _PyPerfJitdump_Release(void);
+/* Write what the file lacks: of this text; of all symbols. */
+extern int _PyPerfMap_WriteText(const struct _PyPerfText *text);
+extern int _PyPerfJitdump_WriteSymbols(void);
 
 extern void _PyPerfJitdump_Close(void);
+
+/* Does a living process with our number write to the file, too? */
+extern bool _PyPerfMap_IsShared(void);
+extern bool _PyPerfJitdump_IsShared(void);
 
 /* Forget the parent's file.  No other thread may exist. */
 extern void _PyPerfMap_AfterFork_Child(void);

@@ -101,7 +101,8 @@ class ForkTest(unittest.TestCase):
                 assert own["before"] == at_fork["before"]
                 assert at_fork.items() <= own.items()
                 assert own["child_only"] < label < own["child_only"] + 16
-                assert not is_in(own["child_only"], parent_arenas)
+                assert own["child_only"] not in at_fork.values()
+                assert arenas() == parent_arenas
 
             activate()
             make("before")()
@@ -172,7 +173,7 @@ class ForkTest(unittest.TestCase):
         run("""
             def child():
                 make("of_child")()
-                known.append(arenas())
+                assert arenas() == known
                 remove_map(run_in_child(grandchild, symbols()))
 
             def grandchild(of_parent):
@@ -180,12 +181,12 @@ class ForkTest(unittest.TestCase):
                 own = symbols()
                 assert of_parent.items() <= own.items()
                 assert {"before", "of_child", "of_grandchild"} <= own.keys()
-                assert not any(is_in(own["of_grandchild"], ranges)
-                               for ranges in known)
+                assert own["of_grandchild"] not in of_parent.values()
+                assert arenas() == known
 
             activate()
             make("before")()
-            known = [arenas()]
+            known = arenas()
             run_in_child(child)
             """)
 
@@ -297,7 +298,7 @@ class ForkTest(unittest.TestCase):
                 make(name)()
                 own = symbols()
                 assert {"before", name} <= own.keys(), own
-                assert not is_in(own[name], parent_arenas)
+                assert arenas() == parent_arenas
                 assert map_descriptors() == [map_path(os.getpid())]
                 checker.check()
                 checker.finish(at_least=1)

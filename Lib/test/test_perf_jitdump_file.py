@@ -304,14 +304,17 @@ class FileTest(JitdumpTestCase):
                 run(f"full{number}")
             os.unlink(filler)
             run("space again")
+            with open(path(os.getpid()), "rb") as file:
+                data = file.read()
+            # Nothing that was full waits for the end.
+            assert b"py::full99:" in data and b"py::space again:" in data
             print("done")
         """, "-X", "perf_jit"), directory)
         result = self.run_command(command, directory)
         self.assert_warned_once(result, "ENOSPC")
         [file] = os.listdir(os.path.join(self.directory, "copy"))
         dump = perf_jitdump.read(os.path.join(self.directory, "copy", file))
-        self.assert_has(dump, "space again")
-        self.assert_lacks(dump, "full99")
+        self.assert_has(dump, "space again", "full0", "full50", "full99")
 
     LIMIT = """
         import resource
@@ -373,12 +376,13 @@ class FileTest(JitdumpTestCase):
                 self.assert_has(dump, *(f"f{number}" for number in range(100)))
 
     def test_deleted(self):
-        # The program goes on, and writes to the file that has no name.
-        result = self.run_script("""
+        # The next new function finds out.
+        dump = self.dump_of("""
+            run("before")
             os.unlink(path(os.getpid()))
             run("f")
         """, "-X", "perf_jit")
-        self.assertFalse(os.path.exists(result.path))
+        self.assert_has(dump, "before", "f")
 
     def test_closed_by_program(self):
         # Closing unknown descriptors is what daemons do.
@@ -465,10 +469,8 @@ class ForkTest(JitdumpTestCase):
                              inherited)
         for name in inherited:
             self.assertEqual(addresses[0][name], addresses[1][name])
-        # perf ties an arena to the process that mapped it.
-        own = addresses[1][symbol_of("in child")]
-        for name in inherited:
-            self.assertGreater(abs(own - addresses[0][name]), 1 << 16)
+        own = addresses[1].values()
+        self.assertEqual(len(own), len(set(own)))
 
     def test_bytes_of_child(self):
         _, child = self.run_fork("""

@@ -8,22 +8,24 @@
 #include "../../Python/perf_labels.c"
 #include "harness.h"
 
-static int
-free_symbol(_Py_hashtable_t *Py_UNUSED(table), const void *Py_UNUSED(key),
-            const void *symbol, void *Py_UNUSED(user_data))
-{
-    free((void *)symbol);
-    return 0;
-}
-
 void
 forget_symbols(void)
 {
-    if (labels.symbols != NULL) {
-        _Py_hashtable_foreach(labels.symbols, free_symbol, NULL);
-        _Py_hashtable_destroy(labels.symbols);
-        labels.symbols = NULL;
-        labels.unknown = 0;
+    while (labels.text != NULL) {
+        _PyPerfText *next = labels.text->next;
+        free(labels.text);
+        labels.text = next;
+    }
+    if (labels.table != NULL) {
+        _Py_hashtable_destroy(labels.table);
+        labels.table = NULL;
+    }
+    /* The blocks of symbols are used again; few inputs fill one. */
+    labels.first = labels.last = NULL;
+    labels.last_text = NULL;
+    labels.text_room = 0;
+    labels.unknown = 0;
+    if (labels.end != 0) {
         labels.next_free = arena_start();
     }
 }

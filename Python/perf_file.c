@@ -268,13 +268,13 @@ _PyPerfFile_Pin(_PyPerfFile *file, int protection)
 void
 _PyPerfFile_Check(_PyPerfFile *file)
 {
-    struct stat st, named;
-    if (!is_ours(file, &st)) {
-        return;                 /* it is opened again before it is used */
+    struct stat named;
+    if (file->pin == NULL) {
+        return;
     }
     const bool has_name = lstat(file->path, &named) == 0
-                          && is_same_file(&st, &named);
-    if (has_name && st.st_size >= file->size) {
+                          && was_opened_before(file, &named);
+    if (has_name && named.st_size >= file->size) {
         return;
     }
     if (has_name) {

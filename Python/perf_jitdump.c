@@ -217,7 +217,7 @@ make_unwinding(void)
 /* --- The file ------------------------------------------------------------ */
 
 static struct {
-    _PyPerfFile file;           /* pinned by the mapping that perf finds it by */
+    _PyPerfFile file;           /* perf finds it by the mapping, its pin */
     uint64_t began;             /* the time */
     uint64_t count;             /* a number for the next symbol */
     const _PyPerfSymbol *written;       /* the last one; NULL: none */

@@ -10,12 +10,13 @@
  * before any of its symbols is announced; guard pages keep the kernel from
  * merging it with a neighbour, which would be reported as a new mapping.
  *
- * Two programs that one process runs, by exec(), write to one file: the address
- * of the first arena is chosen at random, wherever the kernel puts others.
+ * Two programs that one process runs, by exec(), write to one file: the
+ * address of the first arena is chosen at random, wherever the kernel puts
+ * other mappings.
  *
  * Fork: the child inherits symbols and arenas.  For what it adds, it maps the
- * arena that is not full yet anew, at the same place.  Failure: no memory for a
- * symbol means the label "py::<unknown>".
+ * arena that is not full yet anew, at the same place.  Failure: no memory for
+ * a symbol means the label "py::<unknown>".
  */
 
 #include "Python.h"

@@ -92,9 +92,9 @@ extern void _PyPerfLabels_Seal(bool is_sealed);
 extern void _PyPerfLabels_AfterFork_Child(void);
 
 /* Make the parent's arena the child's own: profilers tie an arena to the files
- * of the process that mapped it.  If not in_place, new labels come from another
- * arena: the parent's file may have other names for the same addresses.  Does
- * nothing in a process that is no child or has done so. */
+ * of the process that mapped it.  If not in_place, new labels come from
+ * another arena: the parent's file may have other names for the same
+ * addresses.  Does nothing in a process that is no child or has done so. */
 extern void _PyPerfLabels_TakeArena(bool in_place);
 
 /* Write code's symbol into buffer as NUL-terminated UTF-8, with control

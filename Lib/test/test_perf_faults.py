@@ -60,9 +60,9 @@ LETTERS = {
 CANNOT_FAIL = {
     "free", "getenv", "geteuid", "getpid", "syscall",   # syscall: gettid()
     "memchr", "memcmp", "memcpy", "memset", "strchr", "strcmp", "strcpy",
-    "strlen", "strncmp", "strrchr", "strtoull", "strtoul", "strerror", "wcscmp", "wcslen",
-    "wcsncmp", "sprintf", "snprintf", "__errno_location", "abort",
-    "__assert_fail",
+    "strlen", "strncmp", "strrchr", "strtoull", "strtoul", "strerror",
+    "wcscmp", "wcslen", "wcsncmp", "sprintf", "snprintf",
+    "__errno_location", "abort", "__assert_fail",
     "sysconf",                                  # of constants of the system
     "pthread_mutex_lock", "pthread_mutex_unlock",       # of the default kind
     "pthread_sigmask", "sigaddset", "sigemptyset",      # of signals that exist

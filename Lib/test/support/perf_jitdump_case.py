@@ -11,7 +11,8 @@ import textwrap
 import unittest
 from test import support
 from test.support import perf_jitdump
-from test.support.perf_helper import remove_map, requires_trampoline
+from test.support.perf_helper import (map_path, remove_map,
+                                      requires_trampoline)
 
 # Every script starts with this.
 PRELUDE = """\
@@ -46,7 +47,8 @@ def clean_environment(**variables):
 class Result:
     """A process that has ended."""
 
-    def __init__(self, process, out, err, directory):
+    def __init__(self, process, out, err, directory, map_data):
+        self.map = map_data             # None: there was no such file
         self.pid = process.pid
         self.status = process.returncode
         self.out = out
@@ -82,8 +84,12 @@ class JitdumpTestCase(unittest.TestCase):
                 process.kill()
                 raise
             finally:
+                map_data = None
+                if os.path.isfile(map_path(process.pid)):
+                    with open(map_path(process.pid), "rb") as file:
+                        map_data = file.read()
                 remove_map(process.pid)
-        return Result(process, out, err, directory)
+        return Result(process, out, err, directory, map_data)
 
     def command(self, script, *options):
         file = os.path.join(self.directory, "script.py")

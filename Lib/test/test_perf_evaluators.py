@@ -241,9 +241,9 @@ class LifeTest(EvaluatorTestCase):
                             "lambda: activate('perf')"):
                 with self.subTest(setup=setup, at_exit=at_exit):
                     self.run_well(f"""
-                        import atexit, os, tempfile, threading, time
-                        directory = tempfile.TemporaryDirectory()
-                        os.environ["JITDUMPDIR"] = directory.name
+                        import atexit, os, threading, time
+                        # It goes after the process.
+                        os.environ["JITDUMPDIR"] = os.getcwd()
                         class Last:
                             def __del__(self):
                                 return [i for i in (n for n in range(3))]

@@ -9,15 +9,15 @@ import typing
 class Arch(typing.NamedTuple):
     elf_machine: int            # EM_... of the ELF specification
     label_code: bytes           # stops who runs it; a label's first half
-    cie_size: int               # a label's unwind information,
-    fde_size: int               # without padding
+    cie_size: int               # a label's unwind information, as the
+    fde_size: int               # assembler makes it
     frame_pointer: str          # readelf's name of the register
     cfa_offset: int             # from there to the DWARF frame address
 
 
 _ARCHES = {
     "x86_64": Arch(elf_machine=62, label_code=b"\x0f\x0b" + b"\x90" * 6,
-                   cie_size=24, fde_size=24, frame_pointer="rbp",
+                   cie_size=24, fde_size=28, frame_pointer="rbp",
                    cfa_offset=16),
     "aarch64": Arch(elf_machine=183, label_code=bytes(8),
                     cie_size=20, fde_size=24, frame_pointer="x29",

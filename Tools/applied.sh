@@ -1,9 +1,10 @@
 # Read by Tools/apply-patches.sh and Tools/refresh-patches.sh: what they agree
-# on about tree/.applied.  To be sourced in the top directory.
-# shellcheck shell=sh
+# on about $tree/.applied.  To be sourced in the top directory, after
+# Tools/base.sh.
+# shellcheck shell=sh disable=SC2154
 
 series() {
-    sed 's/[[:space:]]*#.*//; /^$/d; s,^,patches/3.11/,' patches/3.11/series
+    sed "s/[[:space:]]*#.*//; /^\$/d; s,^,$patches/," "$patches/series"
 }
 
 # The files that the patches change, as the patches say.
@@ -13,25 +14,30 @@ files_in_patches() {
         LC_ALL=C sort -u
 }
 
+# The files of the base in whose place ours stand.
+replaced_files() {
+    [ ! -e "$patches/replaced" ] || sed '/^#/d; /^$/d' "$patches/replaced"
+}
+
 # The files that the patches changed, as of the last apply or refresh.
 patched_files() {
-    sed -n 's,^[0-9a-f]*  tree/,,p' tree/.applied
+    sed -n "s,^[0-9a-f]*  $tree/,,p" "$tree/.applied"
 }
 
 note_applied() {
     # shellcheck disable=SC2046
-    sha256sum patches/3.11/series $(series) \
-        $(files_in_patches | sed 's,^,tree/,') >tree/.applied.new
-    mv tree/.applied.new tree/.applied
+    sha256sum "$patches/series" $(series) \
+        $(files_in_patches | sed "s,^,$tree/,") >"$tree/.applied.new"
+    mv "$tree/.applied.new" "$tree/.applied"
 }
 
 changed_since_applied() {
-    LC_ALL=C sha256sum --check --quiet tree/.applied 2>/dev/null |
+    LC_ALL=C sha256sum --check --quiet "$tree/.applied" 2>/dev/null |
         sed -n 's/: FAILED.*//p'
 }
 
 edited_files() {
-    changed_since_applied | sed -n 's,^tree/,,p'
+    changed_since_applied | sed -n "s,^$tree/,,p"
 }
 
 patches_as_applied() {

@@ -7,8 +7,9 @@
 # usage: Tools/build-testperf.sh PYTHON DIRECTORY
 set -eu
 cd "$(dirname "$0")/.."
+. Tools/base.sh
 python=$1
-build=$(dirname "$python")
+headers=$(dirname "$python")
 into=$2
 
 config() {
@@ -20,11 +21,12 @@ mkdir -p "$into"
 for module in _testperf _testperf_evaluators; do
     # shellcheck disable=SC2046  # each is a list of words
     $(config CC) -shared $(config CFLAGS) $(config CCSHARED) \
-        -DPy_BUILD_CORE_MODULE -I"$build" -Itree/Include -Itree/Include/internal \
+        -DPy_BUILD_CORE_MODULE -I"$headers" -I"$tree/Include" \
+        -I"$tree/Include/internal" \
         -o "$into/$module$(config EXT_SUFFIX)" "Modules/$module.c"
 done
 
 # Without the interpreter's flags: it is loaded before any sanitizer's library.
 # shellcheck disable=SC2046
-$(config CC) -shared -fPIC -O2 -Wall -Wextra -I"$build" \
+$(config CC) -shared -fPIC -O2 -Wall -Wextra -I"$headers" \
     -o "$into/testperf_faults.so" Modules/_testperf_faults.c -ldl

@@ -10,6 +10,8 @@
 # differ in nothing but the patches.
 set -eu
 cd "$(dirname "$0")/.."
+. Tools/base.sh
+ours=$build
 tree=$1
 build=$2
 shift 2
@@ -34,8 +36,8 @@ if [ -n "$host" ]; then
 fi
 eval "set -- \"\$@\" $(cat config.args)"
 
-if ! grep -q with_frame_pointers "$tree/configure.ac" && [ -e build/Makefile ]; then
-    BASECFLAGS=$(sed -n 's/^BASECFLAGS=//p' build/Makefile | tr -s '[:space:]' \
+if ! grep -q with_frame_pointers "$tree/configure.ac" && [ -e "$ours/Makefile" ]; then
+    BASECFLAGS=$(sed -n 's/^BASECFLAGS=//p' "$ours/Makefile" | tr -s '[:space:]' \
                  '\n' | grep 'no-omit.*frame-pointer' | paste -sd ' ')
     export BASECFLAGS
 fi

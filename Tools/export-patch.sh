@@ -1,13 +1,15 @@
 #!/bin/sh
 # Writes one patch with everything in it, our files, the seams and the generated
-# parts of configure, for `patch -p1` in a vanilla CPython 3.11 tree.
-# Called by `make export`.
+# parts of configure, for `patch -p1` in a vanilla tree of the base's
+# version.  Called by `make export`.
 #
 # usage: Tools/export-patch.sh FILE
 set -eu
 cd "$(dirname "$0")/.."
 top=$PWD
+. Tools/base.sh
 . Tools/applied.sh
+autoconf=$(base_field 5)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -21,14 +23,14 @@ generated='configure pyconfig.h.in'
 seams=$(files_in_patches)
 mkdir "$scratch/a" "$scratch/b" "$scratch/regenerated"
 for file in $seams $generated configure.ac aclocal.m4; do
-    [ ! -e "base/vanilla/$file" ] || for side in a b; do
+    [ ! -e "$sources/vanilla/$file" ] || for side in a b; do
         mkdir -p "$scratch/$side/$(dirname "$file")"
-        cp -p "base/vanilla/$file" "$scratch/$side/$file"
+        cp -p "$sources/vanilla/$file" "$scratch/$side/$file"
     done
 done
 for patch in $(series); do
     patch -p1 --fuzz=0 --silent -d "$scratch/b" <"$patch" || {
-        echo "export-patch: $patch does not apply to base/vanilla;" \
+        echo "export-patch: $patch does not apply to $sources/vanilla;" \
              "see make lint" >&2
         exit 1
     }
@@ -36,8 +38,9 @@ done
 find "$scratch/b" -name '*.orig' -exec rm {} +
 # patch knows no binary files; the pictures in Doc/ are the only ones.
 for file in $(Tools/overlay-files.sh | grep -v '\.png$'); do
-    mkdir -p "$scratch/b/$(dirname "$file")"
-    cp "$file" "$scratch/b/$file"
+    place=${file#"$patches/files/"}
+    mkdir -p "$scratch/b/$(dirname "$place")"
+    cp "$file" "$scratch/b/$place"
 done
 
 # Autoconf here may differ in details from the one that the release was made
@@ -47,7 +50,8 @@ for side in a b; do
     mkdir "regenerated/$side"
     cp "$side/configure.ac" "$side/aclocal.m4" "$side/pyconfig.h.in" \
         "regenerated/$side"
-    (cd "regenerated/$side" && autoconf2.69 && autoheader2.69)
+    (cd "regenerated/$side" && $autoconf &&
+        $(echo "$autoconf" | sed 's/autoconf/autoheader/'))
 done
 for file in $generated; do
     diff -u "regenerated/a/$file" "regenerated/b/$file" |
@@ -61,12 +65,12 @@ find b -name '*.orig' -exec rm {} +
 
 mkdir -p "$top/$(dirname "$1")"
 {
-    cat <<'INTRODUCTION'
-cpython-perf for CPython 3.11: native profilers see Python functions by name.
+    cat <<INTRODUCTION
+cpython-perf for CPython $base: native profilers see Python functions by name.
 
-In the directory of a CPython 3.11 release, before ./configure:
+In the directory of a CPython $base release, before ./configure:
 
-    patch -p1 <cpython-3.11-perf.patch
+    patch -p1 <cpython-$base-perf.patch
 
 INTRODUCTION
     # git diff fails when there are differences; it knows modes and new files.

@@ -1,16 +1,24 @@
 #!/bin/sh
-# Brings the base, CPython's sources, to base/: as asked for in config.base, from
-# Debian by apt or from a directory or tarball.  Called by the Makefile; a rerun
+# Brings a base, CPython's sources, to base/3.X/: as $sources/chosen says,
+# from Debian by apt or from a directory or tarball.  Called by the Makefile; a rerun
 # continues where a failed one stopped.
 #
-#   base/src/       the base as it is, never modified
-#   base/vanilla/   the upstream release it is made from
-#   base/origin     what base/src is; written last
-#   base/apt/, base/download/   apt's private state and what it fetched
+# Where apt's lists have no such source package, or no mirror has what they list,
+# the version that $patches/pin names comes from the mirror's pool, and must have
+# the hashes given there.
+#
+#   $sources/src/       the base as it is, never modified
+#   $sources/vanilla/   the upstream release it is made from
+#   $sources/origin     what src is; written last
+#   $sources/apt/, $sources/download/   apt's private state and what it fetched
 set -eu
 cd "$(dirname "$0")/.."
+. Tools/base.sh
 . Tools/private-apt.sh
-source_package=python3.11
+source_package=$(base_field 2)
+suite=$(base_field 3)
+download=$PWD/$sources/download
+remedy="give a CPython $base instead: ./configure --with-base=DIR|TARBALL"
 
 fail() {
     echo "fetch-base: $1" >&2
@@ -19,33 +27,81 @@ fail() {
     exit 1
 }
 
+# --- From Debian ---
+
+sources_of_suite() {
+    with_suite "$1" "$2" | as_source
+}
+
+# This machine's entries, and for another release's base the same of that release.
+add_entries() {
+    # shellcheck disable=SC1091  # of the machine
+    release=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
+    add_sources debian as_source
+    [ "$release" = "$suite" ] || {
+        add_sources suite sources_of_suite "$release" "$suite"
+        add_sources security sources_of_suite "$release-security" \
+            "$suite-security"
+    }
+}
+
+# Prints a field of the pin, which has lines like a .dsc's.
+pin_field() {
+    sed -n "s/^$1: //p" "$patches/pin"
+}
+
+# Prints the mirrors of this machine's entries that have a pool.
+mirrors() {
+    apt apt-get indextargets --format '$(ORIGIN) $(SITE)' 'Created-By: Sources' \
+        2>/dev/null | sed -n 's/^Debian //p' | sort -u
+}
+
+# Leaves the version in $version, empty when no mirror has it.
+download_pin() {
+    version=$(pin_field Version)
+    directory=$(pin_field Directory)
+    echo "fetch-base: downloading $source_package $version, as pinned in" \
+         "$patches/pin"
+    sed -n 's/^ \([0-9a-f]*\) \([^ ]*\)$/\1 \2/p' "$patches/pin" |
+    while read -r hash file; do
+        rm -f "$download/$file"
+        for mirror in $(mirrors); do
+            ! (cd "$download" && apt /usr/lib/apt/apt-helper download-file \
+                   "$mirror/$directory/$file" "$file" \
+                   "SHA256:$hash") >&2 || break
+        done
+        [ -e "$download/$file" ] || return 1
+    done || { version=; return 1; }
+}
+
 fetch_from_debian() {
     command -v apt-get >/dev/null || fail \
-        "there is no apt here to fetch Debian's sources with;" \
-        "give a CPython 3.11 instead: ./configure --with-base=DIR|TARBALL"
-    make_private_apt "$PWD/base/apt"
-    add_sources debian as_source
+        "there is no apt here to fetch Debian's sources with;" "$remedy"
+    make_private_apt "$PWD/$sources/apt"
+    add_entries
     echo "fetch-base: reading the lists of sources, by apt"
     apt apt-get update -q || echo "fetch-base: some lists failed" >&2
-    # Only 3.11 sources by that name count: apt-cache fails on none.
-    [ -n "$(apt apt-cache showsrc --only-source "$source_package" \
-                2>/dev/null)" ] || fail \
-        "this machine's apt offers no source package $source_package;" \
-        "is the mirror reachable (then run make again), or give a" \
-        "CPython 3.11 instead: ./configure --with-base=DIR|TARBALL"
-    download_source "$source_package" base/download || fail \
-        "none of the listed versions of $source_package could be downloaded;" \
-        "run make again later, or remove base/download if it is broken, or" \
-        "give a CPython 3.11 instead: ./configure --with-base=DIR|TARBALL"
+    mkdir -p "$download"
+    if ! download_source "$source_package" "$download" && ! download_pin; then
+        fail "neither a listed version of $source_package nor the pinned one" \
+             "could be downloaded and verified, see above; is the mirror" \
+             "reachable (then run make again), is $sources/download broken" \
+             "(then remove it)?  Or $remedy"
+    fi
     upstream=$(echo "$version" | sed 's/-[^-]*$//')
     echo "fetch-base: unpacking"
-    dpkg-source --no-copy --extract "base/download/${source_package}_$version.dsc" \
-        base/src >base/dpkg-source.log 2>&1 || {
-        tail -n 5 base/dpkg-source.log >&2
+    dpkg-source --no-copy --extract "$download/${source_package}_$version.dsc" \
+        "$sources/src" >"$sources/dpkg-source.log" 2>&1 || {
+        tail -n 5 "$sources/dpkg-source.log" >&2
         fail "the downloaded source package is broken;" \
-             "remove base/download and run make again"
+             "remove $sources/download and run make again"
     }
-    unpack "base/download/${source_package}_$upstream".orig.tar.* base/vanilla
+    for archive in "$download/${source_package}_$upstream".orig.tar.*; do
+        case $archive in
+            *.asc) ;;
+            *) unpack "$archive" "$sources/vanilla" ;;
+        esac
+    done
 }
 
 unpack() {
@@ -53,9 +109,10 @@ unpack() {
     tar -xf "$1" -C "$2" --strip-components=1
 }
 
-chosen=$(cat config.base)
-mkdir -p base
-rm -rf base/src base/vanilla base/origin
+# ---
+
+chosen=$(cat "$sources/chosen")
+rm -rf "$sources/src" "$sources/vanilla" "$sources/origin"
 case $chosen in
     debian)
         fetch_from_debian
@@ -66,19 +123,19 @@ case $chosen in
             [ ! -e "$chosen/pyconfig.h" ] || fail \
                 "$chosen has been built in place, so its files would be" \
                 "taken for the base's: run make distclean there first"
-            mkdir -p base/src
-            tar -cf - -C "$chosen" --exclude-vcs . | tar -xf - -C base/src
+            mkdir -p "$sources/src"
+            tar -cf - -C "$chosen" --exclude-vcs . | tar -xf - -C "$sources/src"
         else
-            unpack "$chosen" base/src
+            unpack "$chosen" "$sources/src"
         fi
-        ln -s src base/vanilla ;;
+        ln -s src "$sources/vanilla" ;;
 esac
 
-version=$(Tools/base-version.sh base/src)
+version=$(Tools/base-version.sh "$sources/src")
 case $version in
-    3.11.*) ;;
+    "$base".*) ;;
     *) fail "the base is CPython ${version:-of no known version}, and the" \
-            "patches are for 3.11; choose another by ./configure --with-base=" ;;
+            "patches are for $base; choose another by ./configure --with-base=" ;;
 esac
-echo "$origin" >base/origin
+echo "$origin" >"$sources/origin"
 echo "fetch-base: the base is $origin (CPython $version)"

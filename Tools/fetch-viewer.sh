@@ -5,16 +5,17 @@
 # of their scripts is run.  Called by `make viewer` and, with --optional,
 # wherever the interpreter is used or installed.
 #
-#   base/viewer/                            what npm fetched
-#   tree/Lib/perfpy/viewer/d3-flamegraph.js the result
+#   base/viewer/                             what npm fetched
+#   $tree/Lib/perfpy/viewer/d3-flamegraph.js the result
 #
 # usage: Tools/fetch-viewer.sh               fail if it cannot be had
 #        Tools/fetch-viewer.sh --optional    say so, and succeed
 set -eu
 cd "$(dirname "$0")/.."
+. Tools/base.sh
 lock=Tools/perfpy-viewer/package-lock.json
 fetched=base/viewer
-result=tree/Lib/perfpy/viewer/d3-flamegraph.js
+result=$tree/Lib/perfpy/viewer/d3-flamegraph.js
 optional=${1-}
 
 # Each after those it needs.

@@ -8,11 +8,12 @@
 # few minutes and needs no root.  Its packages: Tools/setup.sh cross system.
 #
 #   base/system-HOST/   what is fetched: kernel, perf, their libraries
-#   build/system/       the memory disk, and console.log
+#   $build/system/      the memory disk, and console.log
 #
 # usage: Tools/full-system.sh
 set -eu
 cd "$(dirname "$0")/.."
+. Tools/base.sh
 
 fail() {
     echo "full-system: $1" >&2
@@ -21,7 +22,7 @@ fail() {
 
 host=$(cat config.host 2>/dev/null) && [ -n "$host" ] ||
     fail "configure for another architecture: ./configure --host=aarch64-linux-gnu"
-[ -e build/.built ] || fail "there is no build; run make"
+[ -e "$build/.built" ] || fail "there is no build; run make"
 case $host in
     aarch64-*)
         kernel=linux-image-arm64
@@ -42,8 +43,8 @@ release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 Tools/fetch-sysroot.sh "$host" "base/system-$host" "$kernel" busybox-static \
     "linux-perf/$release-backports"
 fetched=base/system-$host/root
-disk=build/system/root
-rm -rf build/system
+disk=$build/system/root
+rm -rf "$build/system"
 mkdir -p "$disk"
 
 # No one reads manuals there, and drivers are for disks.
@@ -53,23 +54,23 @@ echo "full-system: making the memory disk"
     -name '*.a' \) -prune -o -print | cpio --quiet -o -H newc) |
     (cd "$disk" && cpio --quiet -id)
 mkdir -p "$disk/proc" "$disk/sys" "$disk/dev" "$disk/tmp" "$disk/root"
-make -C build DESTDIR="$PWD/$disk" prefix=/usr/local \
-    bininstall libinstall sharedinstall >build/system/install.log 2>&1 || {
-    tail -n 20 build/system/install.log >&2
+make -C "$build" DESTDIR="$PWD/$disk" prefix=/usr/local \
+    bininstall libinstall sharedinstall >"$build/system/install.log" 2>&1 || {
+    tail -n 20 "$build/system/install.log" >&2
     fail "the installation to the disk failed, see above"
 }
 cp Tools/profile/example.py Tools/full-system/check_stacks.py "$disk/root/"
 cp Tools/full-system/init "$disk/init"
 chmod +x "$disk/init"
-(cd "$disk" && find . | cpio --quiet -o -H newc) >build/system/disk
+(cd "$disk" && find . | cpio --quiet -o -H newc) >"$build/system/disk"
 
-echo "full-system: booting $kernel in $1 (log: build/system/console.log)"
+echo "full-system: booting $kernel in $1 (log: $build/system/console.log)"
 image=$(find "$fetched/boot" -name 'vmlinuz-*' | sort -V | tail -n 1)
 timeout 1200 "$@" -m 3G -smp 2 -display none -nic none -no-reboot \
-    -serial file:build/system/console.log -kernel "$image" \
-    -initrd build/system/disk -append "console=$console panic=-1 quiet" \
-    </dev/null || fail "qemu failed, see build/system/console.log"
+    -serial "file:$build/system/console.log" -kernel "$image" \
+    -initrd "$build/system/disk" -append "console=$console panic=-1 quiet" \
+    </dev/null || fail "qemu failed, see $build/system/console.log"
 
-sed -n 's/\r*$//; /^full-system: /p' build/system/console.log
-grep -q '^full-system: all is well' build/system/console.log ||
-    fail "not all is well, see build/system/console.log"
+sed -n 's/\r*$//; /^full-system: /p' "$build/system/console.log"
+grep -q '^full-system: all is well' "$build/system/console.log" ||
+    fail "not all is well, see $build/system/console.log"

@@ -1,9 +1,10 @@
-"""Check the patch queue against the rules of CONTRIBUTING.rst.
+"""Check a base's patch queue against the rules of CONTRIBUTING.rst.
 
 Called by `make lint`.  Prints each violation and fails if there is any.
 """
 
 import argparse
+import os
 import pathlib
 import re
 import shutil
@@ -12,8 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-PATCHES = pathlib.Path("patches/3.11")
-BASES = pathlib.Path("base/src"), pathlib.Path("base/vanilla")
+NOT_PATCHES = {"series", "pin", "replaced", "files"}
 MAX_LINES = 60
 MAX_MEDIAN = 12
 CONTEXT = 1
@@ -60,13 +60,13 @@ class Patch:
                 self.header[field] = value.strip()
 
 
-def series_names():
-    lines = (PATCHES / "series").read_text().splitlines()
+def series_names(directory):
+    lines = (directory / "series").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def check_series(names):
-    present = {path.name for path in PATCHES.iterdir()} - {"series"}
+def check_series(directory, names):
+    present = {path.name for path in directory.iterdir()} - NOT_PATCHES
     for name in sorted(present - set(names)):
         yield f"{name}: is not in the series file"
     for name in sorted(set(names) - present):
@@ -99,20 +99,33 @@ def check_size(patches):
                f"{MAX_MEDIAN}; move code into files of ours")
 
 
-def check_targets(patches):
+def replaced_files(directory):
+    path = directory / "replaced"
+    if not path.exists():
+        return set()
+    return {line for line in path.read_text().splitlines()
+            if line and not line.startswith("#")}
+
+
+def check_targets(directory, sources, patches):
     listing = subprocess.run(["Tools/overlay-files.sh"], check=True,
+                             env=os.environ | {"BASE": directory.name},
                              stdout=subprocess.PIPE, text=True)
-    overlay = set(listing.stdout.splitlines())
+    overlay = {file.removeprefix(f"{directory}/files/")
+               for file in listing.stdout.splitlines()}
+    replaced = replaced_files(directory)
+    for file in sorted(replaced - overlay):
+        yield f"{file}: is said to be replaced, but no file of ours does"
     for patch in patches:
         for file in patch.files:
             if file in overlay:
                 yield f"{patch.name}: patches {file}, which is ours: edit it"
             elif file in ("configure", "pyconfig.h.in"):
                 yield f"{patch.name}: patches {file}, which is generated"
-    for base in BASES:
-        for file in sorted(overlay):
-            if (base / file).exists():
-                yield f"{file}: exists in {base}; make it a patch"
+    for source in sources:
+        for file in sorted(overlay - replaced):
+            if (source / file).exists():
+                yield f"{file}: exists in {source}; make it a patch"
 
 
 def check_applies(base, patches):
@@ -136,17 +149,21 @@ def check_applies(base, patches):
 
 
 def main():
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    names = series_names()
-    problems = list(check_series(names))
-    patches = [Patch(PATCHES / name) for name in names
-               if (PATCHES / name).exists()]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("base", help="such as 3.11")
+    base = parser.parse_args().base
+    directory = pathlib.Path("patches", base)
+    sources = [pathlib.Path("base", base, name) for name in ("src", "vanilla")]
+    names = series_names(directory)
+    problems = list(check_series(directory, names))
+    patches = [Patch(directory / name) for name in names
+               if (directory / name).exists()]
     for patch in patches:
         problems += check_header(patch)
     problems += check_size(patches)
-    problems += check_targets(patches)
-    for base in BASES:
-        problems += check_applies(base, patches)
+    problems += check_targets(directory, sources, patches)
+    for source in sources:
+        problems += check_applies(source, patches)
     for problem in problems:
         print(f"lint_patches: {problem}", file=sys.stderr)
     if problems:

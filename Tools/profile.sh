@@ -3,9 +3,10 @@
 # Called by `make profile`, which hands on SCRIPT= and ARGS=.
 set -eu
 cd "$(dirname "$0")/.."
+. Tools/base.sh
 script=${SCRIPT:-Tools/profile/example.py}
-python=build/python
-page=build/profile.html
+python=$build/python
+page=$build/profile.html
 cannot_record=125       # perfpy's own exit code
 
 [ -r "$script" ] || {
@@ -13,10 +14,10 @@ cannot_record=125       # perfpy's own exit code
     exit 1
 }
 
-if [ ! -e tree/Lib/perfpy/viewer/d3-flamegraph.js ]; then
+if [ ! -e "$tree/Lib/perfpy/viewer/d3-flamegraph.js" ]; then
     echo "profile: without npm there is no viewer for $page," \
-         "so this writes build/profile.speedscope.json"
-    page=build/profile.speedscope.json
+         "so this writes $build/profile.speedscope.json"
+    page=$build/profile.speedscope.json
 fi
 
 echo "profile: $python -m perfpy run -o $page $script ${ARGS-}"
@@ -30,7 +31,7 @@ fi
 
 echo
 echo "profile: which functions call which, with their share of the time"
-$python -m perfpy report --tree build/profile.perfpy
+$python -m perfpy report --tree "$build/profile.perfpy"
 if [ "$status" != 0 ]; then
     echo "profile: the script failed, see above" >&2
     exit 1

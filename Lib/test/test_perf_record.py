@@ -277,8 +277,13 @@ class StackTest(RecordTestCase):
             self.assertFalse(set(AREAS) & set(outside))
 
     def test_environment(self):
-        self.check(self.NESTED, "busy", "baz", "bar", "foo", "<module>",
-                   options=(), variables={"PYTHONPERFSUPPORT": "1"})
+        value = "native" if self.native else "1"
+        self.check("""
+            def key(_): return busy()
+            def foo(): return sorted([1], key=key)
+            foo()
+        """, "busy", "key", ("sort",), "foo", "<module>",
+                   options=(), variables={"PYTHONPERFSUPPORT": value})
 
     def test_sys_function(self):
         # The module runs already: its frame stays as it is.

@@ -493,6 +493,25 @@ class NativeStackTest(StackTest):
     native = True
 
 
+class LimitTest(RecordTestCase):
+    """The kernel follows 127 frame pointers."""
+
+    DEPTH = 100
+
+    def test_more_than_a_hundred_functions_through_c(self):
+        found, _ = self.samples_of(f"""
+            def recurse(depth):
+                if depth:
+                    sorted([depth - 1], key=recurse)
+                else:
+                    busy()
+            recurse({self.DEPTH})
+        """, "busy")
+        whole = ["busy"] + ["recurse"] * (self.DEPTH + 1) + ["<module>"]
+        for sample in found["busy"]:
+            self.assertEqual(sample.functions, self.symbols(sample, *whole))
+
+
 class KernelTest(RecordTestCase):
     """With the kernel's part of the stacks."""
 

@@ -717,6 +717,7 @@ class FamilyTest(MapTestCase):
         self.check_same_number(self.CHILD)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root makes pid namespaces")
+    @not_emulated("it does not wipe the page that tells of the fork")
     def test_untold_child_with_the_number_of_its_parent(self):
         self.check_same_number(self.CHILD, "ctypes.PyDLL(None).fork()")
 

@@ -10,7 +10,16 @@ works under any Python 3.11 or newer.
         perf              what perf can do, and how to call it
         unwinding         the choice that follows
         launch, attach    what is recorded: a command, or a running process
-        collect           from perf's file to a profile
+        reduce            takes from perf's stream what is needed, with
+            perfstream      its format
+            places          processes, and where in them evaluators run
+            returnpoints    the same, in a file
+            stackcopy       Python functions in a copy of a C stack
+            registers       what differs between architectures
+        collect           from perf's file to a profile, with
+            wholestacks     Python functions and perf's, put together
+            labels          names of Python functions
+            marks           what is said of a stack
         advice            how the next recording could be better
     report, diff        show recordings again
     doctor, clean       look after the machine

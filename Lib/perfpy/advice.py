@@ -6,76 +6,91 @@ Called by run.py.
 import collections
 import posixpath
 
+from perfpy import marks
 from perfpy.profile import NO_STACK, UNKNOWN, Kind
 
 MANY_LOST = 0.01            # share of samples
-MANY_ORPHANS = 0.1          # share of time
+MANY_ORPHANS = 0.1          # shares of time
+MANY_CUT = 0.03
 
-# A process with less of Python than this runs something else.
+# A thread with less of Python than this runs something else.
 LEAST_PYTHON = 0.01
 
 
 def orphans(profile):
     """Return the share of time without known callers, and where most of it is.
 
-    That is time in libraries, not in the interpreter, in stacks without any
-    Python function, of processes that run Python.
+    That is time in stacks without any Python function, of threads that run
+    Python, but not before the first nor after the last one of the process.
     """
     in_python = profile.in_python()
-    library_of = {}     # stack: library, if it has no Python function
-    for stack in range(len(profile.stacks)):
-        if not in_python[stack]:
-            library_of[stack] = _library(profile, stack)
-    python, whole = collections.Counter(), collections.Counter()
-    libraries = collections.defaultdict(collections.Counter)
+    span = {}           # process: times of its first and last Python function
     for thread in profile.threads:
-        for stack, weight in zip(thread.stacks, thread.weights):
-            whole[thread.pid] += weight
-            if stack == NO_STACK:
-                continue
-            if in_python[stack]:
-                python[thread.pid] += weight
-            elif library := library_of[stack]:
-                libraries[thread.pid][library] += weight
+        times = [time for time, stack in zip(thread.times, thread.stacks)
+                 if stack != NO_STACK and in_python[stack]]
+        if times:
+            first, last = span.get(thread.pid, (times[0], times[0]))
+            span[thread.pid] = min(first, *times), max(last, *times)
     found = collections.Counter()
-    for pid, seconds in whole.items():
-        if python[pid] > LEAST_PYTHON * seconds:
-            found.update(libraries[pid])
+    for thread in profile.threads:
+        first, last = span.get(thread.pid, (0, 0))
+        python, lost = 0, collections.Counter()
+        for time, stack, weight in zip(thread.times, thread.stacks,
+                                       thread.weights):
+            if stack == NO_STACK or in_python[stack]:
+                python += weight
+            elif first < time < last and (file := _file(profile, stack)):
+                lost[file] += weight
+        if python > LEAST_PYTHON * sum(thread.weights):
+            found.update(lost)
     if not found:
         return 0, None
-    return (sum(found.values()) / sum(whole.values()),
+    return (sum(found.values()) / profile.duration(),
             found.most_common(1)[0][0])
 
 
-def _library(profile, stack):
-    """Return the innermost library of a stack without Python functions.
+def _file(profile, stack):
+    """Return where a stack's innermost function outside the kernel is.
 
-    Return None if the interpreter or the dynamic linker is in it, which is the
-    beginning or the end of the process, and if nothing but the kernel is.
+    Return None if there is none, and for a stack that is known to be cut.
     """
-    result = None
-    for frame in reversed(profile.frames_of(stack)):
-        frame = profile.frames[frame]
-        if (frame.kind is Kind.INTERPRETER
-                or posixpath.basename(frame.file).startswith("ld-linux")):
-            return None
-        if frame.kind is Kind.NATIVE and result is None:
-            result = frame.file
-    return result
+    frames = [profile.frames[frame] for frame in profile.frames_of(stack)]
+    if frames[0] == marks.CUT:
+        return None
+    for frame in reversed(frames):
+        if frame.kind in (Kind.NATIVE, Kind.INTERPRETER):
+            return frame.file
+    return None
 
 
-def advice(profile, perf):
+def share_of(profile, mark):
+    """Return the share of the time that is below a mark."""
+    return sum(total for frame, (_, total)
+               in zip(profile.frames, profile.totals())
+               if frame == mark) / (profile.duration() or 1)
+
+
+def advice(profile):
     """Yield lines for the user."""
     samples = sum(len(thread.times) for thread in profile.threads)
     lost = int(profile.meta["lost samples"])
     if lost > MANY_LOST * (samples + lost):
-        yield (f"{lost:,} samples are lost; a lower --frequency may help")
-    share, library = orphans(profile)
-    if share > MANY_ORPHANS and profile.meta["unwinding"] == "fp":
-        name = (f"in {posixpath.basename(library)}, which has no frame "
-                "pointers" if library != UNKNOWN
-                else "in code without frame pointers")
-        yield (f"{100 * share:.0f} % of the time has no known callers, most "
-               f"of it {name}; --unwind dwarf finds them"
-               + ("" if perf.can_unwind_jitted
-                  else ", with perf 6.8 or newer"))
+        yield (f"{lost:,} samples are lost, {lost / (samples + lost):.0%} of "
+               "all; a lower --frequency may help")
+    share, file = orphans(profile)
+    if share > MANY_ORPHANS:
+        place = posixpath.basename(file)
+        if profile.meta["unwinding"] != "fp":
+            yield (f"{share:.0%} of the time has no known callers, most of it "
+                   f"in {place if file != UNKNOWN else 'unknown code'}")
+        else:
+            name = (f"in {place}, which has no frame pointers or is called by "
+                    "code without them" if file != UNKNOWN
+                    else "in code without frame pointers")
+            yield (f"{share:.0%} of the time has no known callers, most of it "
+                   f"{name}; --unwind copy finds them")
+    share = share_of(profile, marks.CUT)
+    if share > MANY_CUT:
+        yield (f"{share:.0%} of the time is in stacks that are deeper than "
+               "what perf copies of them; they stand below "
+               f"{marks.CUT.name}, without their outermost functions")

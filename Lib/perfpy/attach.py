@@ -11,9 +11,8 @@ import signal
 import time
 import typing
 
-from perfpy.interpreter import InterpreterError, ask
+from perfpy import interpreter
 
-_PYTHON = re.compile(r"python[0-9.]*d?")
 _JITDUMP = re.compile(r".*/jit-\d+\.dump")
 
 
@@ -45,13 +44,16 @@ def _innermost_pid(pid):
     return pid
 
 
-def _mapped_jitdump(pid):
+def _mapped(pid):
+    """Return the paths of files that it has mapped as code."""
     with open(f"/proc/{pid}/maps", errors="surrogateescape") as maps:
-        for line in maps:
-            path = line.rstrip("\n").split(maxsplit=5)[-1]
-            if _JITDUMP.fullmatch(path):
-                return path
-    return None
+        lines = [line.rstrip("\n").split(maxsplit=5) for line in maps]
+    return {line[5] for line in lines
+            if len(line) == 6 and "x" in line[1] and line[5].startswith("/")}
+
+
+def _mapped_jitdump(pid):
+    return next(filter(_JITDUMP.fullmatch, _mapped(pid)), None)
 
 
 def find(pid):
@@ -78,15 +80,14 @@ def find(pid):
     return Target(pid, program, jitdump)
 
 
-def has_frame_pointers(target):
-    """Return whether its interpreter has them, or None if nobody knows."""
-    # Anything else than python does who knows what when it is started.
-    if not _PYTHON.fullmatch(os.path.basename(target.program)):
-        return None
+def has_labels(target):
+    """Return whether its functions can be found in copies of its stack."""
     try:
-        return ask(target.program).has_frame_pointers
-    except InterpreterError:
-        return None
+        files = {f"/proc/{target.pid}/root{path}" for path in _mapped(
+            target.pid)}
+    except OSError:
+        return False
+    return interpreter.has_labels(files)
 
 
 def wait(recorder, seconds):

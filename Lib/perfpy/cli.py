@@ -54,11 +54,12 @@ def _add_run(subcommands):
                         help="default: what the name of FILE ends with, "
                         "or html")
     parser.add_argument("-F", "--frequency", type=_positive(int), metavar="N",
-                        help="samples a second (default: 999 with frame "
-                        "pointers, 199 with unwind information)")
-    parser.add_argument("--unwind", choices=["fp", "dwarf"],
-                        help="find callers by frame pointers, or by unwind "
-                        "information (default: what fits the interpreter)")
+                        help="samples a second (default: 499; 999 with "
+                        "--unwind fp, 199 with --unwind dwarf)")
+    parser.add_argument("--unwind", choices=["copy", "fp", "dwarf"],
+                        help="find callers in copies of the stack, by frame "
+                        "pointers, or by unwind information (default: copy, "
+                        "or what fits the interpreter)")
     parser.add_argument("--event", type=_one_event,
                         help="perf's event to sample (default: cycles, or "
                         "cpu-clock where there is no counter)")

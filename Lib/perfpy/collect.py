@@ -41,8 +41,14 @@ def jitdump_directory(keep=False):
         yield directory
 
 
-def collect(perf, data, *, frequency, interpreters, progress=None):
-    """Return the Profile in perf's file, and the pids of its processes."""
-    lines = perf.script(data, *perfscript.OPTIONS)
+def collect(perf, data, *, frequency, interpreters, progress=None,
+            reduced=None):
+    """Return the Profile in perf's file, and the pids of its processes.
+
+    reduced is the Reducer that has written the file, if one has.
+    """
+    lines = perf.script(data, *perfscript.OPTIONS,
+                        is_stream=reduced is not None)
     return perfscript.read(lines, frequency=frequency,
-                           interpreters=interpreters, progress=progress)
+                           interpreters=interpreters, progress=progress,
+                           reduced=reduced)

@@ -138,11 +138,15 @@ class Doctor:
                      "one with --python" if platform.machine() == "x86_64"
                      else f"none: {platform.machine()} has no support")
             self.interpreter = None
+        elif not found.has_labels:
+            self.say(NOTE, f"{name}, without frame labels: callers are found "
+                     "by frame pointers alone",
+                     "use an interpreter of cpython-perf")
         elif found.has_frame_pointers:
             self.say(OK, f"{name}, with frame pointers")
         else:
-            self.say(NOTE, f"{name}, built without frame pointers: needs "
-                     "perf 6.8 or newer, and large recordings",
+            self.say(NOTE, f"{name}, built without frame pointers: perfpy "
+                     "does not need them, other profilers do",
                      "build it with --with-frame-pointers, the default")
 
     def examine_perf(self):
@@ -153,15 +157,7 @@ class Doctor:
             self.say(PROBLEM, problem if remedy else str(error),
                      remedy or "install the perf of your distribution")
             return
-        name = f"{self.perf.path} is perf {self.perf.version_text}"
-        if self.perf.can_unwind_jitted:
-            self.say(OK, name)
-        elif self.interpreter and not self.interpreter.has_frame_pointers:
-            self.say(PROBLEM, f"{name}, which needs frame pointers",
-                     "install perf 6.8 or newer; on Debian 12: apt install "
-                     "-t bookworm-backports linux-perf")
-        else:
-            self.say(OK, f"{name}, which is enough with frame pointers")
+        self.say(OK, f"{self.perf.path} is perf {self.perf.version_text}")
 
     def examine_permission(self):
         paranoid = setting("kernel.perf_event_paranoid")
@@ -272,7 +268,7 @@ class Doctor:
                         for name in ("inner", "outer"))
         event = profile.meta["event"]
         how = unwinding.choose(
-            None, self.interpreter.has_frame_pointers, self.perf).method
+            None, self.interpreter.has_labels).method
         if inner > 0.3 and outer > 0.9 * inner:
             self.say(OK, f"a small script was recorded by {event}, its "
                      "functions have names and callers "
@@ -281,7 +277,7 @@ class Doctor:
         if inner > 0.3:
             self.say(PROBLEM, "a small script was recorded, its functions "
                      "have names, but their callers are missing",
-                     "use a build with frame pointers, or perf 6.8 or newer")
+                     "use an interpreter of cpython-perf that is newer")
         elif whole:
             self.say(PROBLEM, "a small script was recorded, but its functions "
                      "have no names",

@@ -24,7 +24,7 @@ from perfpy.profile import NO_STACK, Kind
 
 VIEWER = pathlib.Path(__file__).parent / "viewer"
 LIBRARY = VIEWER / "d3-flamegraph.js"
-KINDS = tuple(Kind)
+KINDS = tuple(kind for kind in Kind if kind is not Kind.MARK)
 
 
 class ViewerMissing(Exception):
@@ -89,7 +89,9 @@ def _data(profile):
         "meta": profile.meta,
         "kinds": [kind.value for kind in KINDS],
         "names": [frame.name for frame in profile.frames],
-        "kindOf": [KINDS.index(frame.kind) for frame in profile.frames],
+        "kindOf": [KINDS.index(Kind.INTERPRETER if frame.kind is Kind.MARK
+                               else frame.kind)
+                   for frame in profile.frames],
         "fileOf": [files.setdefault(frame.file, len(files))
                    for frame in profile.frames],
         "files": list(files),

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import typing
 
+from perfpy import returnpoints
+
 _QUESTION = """
 import json, os, sys, sysconfig
 flags = " ".join(str(sysconfig.get_config_var(name))
@@ -17,6 +19,9 @@ print(json.dumps({
         and sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE") == 1,
     "has_frame_pointers": "-fno-omit-frame-pointer" in flags,
     "file": os.path.realpath("/proc/self/exe"),
+    "mapped": sorted({line.split(maxsplit=5)[-1].rstrip() for line
+                      in open("/proc/self/maps", errors="surrogateescape")
+                      if " r-xp " in line and "/" in line}),
 }))
 """
 
@@ -31,6 +36,17 @@ class Interpreter(typing.NamedTuple):
     has_trampoline: bool        # -X perf works
     has_frame_pointers: bool
     file: str                   # the program, links resolved
+    mapped: list                # the same, and libraries
+
+    @property
+    def has_labels(self):
+        """Whether perfpy finds its functions in copies of its stack."""
+        return has_labels(self.mapped)
+
+
+def has_labels(files):
+    """Return whether the code of an interpreter with labels is in one."""
+    return any(map(returnpoints.of_file, files))
 
 
 def ask(command=None):

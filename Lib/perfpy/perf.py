@@ -3,12 +3,15 @@
 Called by run.py, collect.py and doctor.py.
 """
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+from perfpy.reduce import Reducer
 
 # What this user may record: the best of cycles and a timer, with the kernel or
 # without.  A virtual machine has no counters, and perf_event_paranoid of 2,
@@ -140,17 +143,22 @@ class Perf:
         raise PerfError("perf may not record here; perfpy doctor tells more. "
                         "perf says:\n" + last_lines(complaint))
 
-    def record(self, pid, data, *options):
-        """Start to record a process; return a Recorder."""
-        return Recorder(self, pid, data, options)
+    def record(self, pid, data, *options, reduced=False):
+        """Start to record a process; return a Recorder.
 
-    def script(self, data, *options):
+        With reduced, reduce.py writes the file, and it is a stream.
+        """
+        return Recorder(self, pid, data, options, reduced)
+
+    def script(self, data, *options, is_stream=False):
         """Yield the lines that perf script prints; raise PerfError."""
-        command = [self.path, "script", "-i", data, "--no-inline", *options]
-        with tempfile.TemporaryFile("w+", errors="backslashreplace") as said:
+        with (open(data if is_stream else os.devnull, "rb") as stream,
+              tempfile.TemporaryFile("w+", errors="backslashreplace") as said):
+            command = [self.path, "script", "-i", "-" if is_stream else data,
+                       "--no-inline", *options]
             with subprocess.Popen(command, env=_environment(), text=True,
                                   encoding="utf-8", errors="backslashreplace",
-                                  stdin=subprocess.DEVNULL,
+                                  stdin=stream,
                                   stdout=subprocess.PIPE,
                                   stderr=said) as process:
                 # Only a line feed ends a line; names may have other breaks.
@@ -169,18 +177,27 @@ class Perf:
 class Recorder:
     """A perf record that is attached to a process, and recording."""
 
-    def __init__(self, perf, pid, data, options):
+    def __init__(self, perf, pid, data, options, reduced):
         self._said = tempfile.TemporaryFile("w+", errors="backslashreplace")
         command_read, self._command = os.pipe()
         self._answer, answer_write = os.pipe()
+        self.reducer, output = None, self._said
+        if reduced:
+            stream_read, output = os.pipe()
+            _enlarge(output)
+            self.reducer = Reducer(stream_read, data)
+            self.reducer.start()
         # In a session of its own: a Ctrl-C is for the script.
         self.process = subprocess.Popen(
-            [perf.path, "record", "-q", *QUICKLY, "-o", data, *options,
+            [perf.path, "record", "-q", *QUICKLY, *options,
+             "-o", "-" if reduced else data,
              "-D", "-1", f"--control=fd:{command_read},{answer_write}",
              "-p", str(pid)],
             env=_environment(), stdin=subprocess.DEVNULL,
-            stdout=self._said, stderr=self._said,
+            stdout=output, stderr=self._said,
             pass_fds=(command_read, answer_write), start_new_session=True)
+        if reduced:
+            os.close(output)
         os.close(command_read)
         os.close(answer_write)
         if not self._tell("enable"):
@@ -212,3 +229,18 @@ class Recorder:
             if self.process.wait():
                 raise PerfError("perf record failed; it says:\n"
                                 + self._complaint())
+        if self.reducer:
+            try:
+                self.reducer.finish()
+            except OSError as error:
+                raise PerfError("the recording is not complete: "
+                                f"{error.strerror or error}") from error
+
+
+def _enlarge(pipe):
+    """Let a pipe hold what the kernel allows."""
+    try:
+        with open("/proc/sys/fs/pipe-max-size") as file:
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, int(file.read()))
+    except (OSError, ValueError):
+        pass

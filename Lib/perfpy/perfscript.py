@@ -15,10 +15,12 @@ threads, functions and files.  Lines that make no sense are left out.
 import posixpath
 import re
 
+from perfpy import wholestacks
 from perfpy.profile import NO_STACK, UNKNOWN, Frame, Kind, Profile
 
 FIELDS = "comm,tid,pid,time,period,event,ip,sym,dso"
-OPTIONS = ["--ns", "--show-task-events", "--show-lost-events", "-F", FIELDS]
+OPTIONS = ["--ns", "--show-task-events", "--show-lost-events",
+           "--max-stack", "1024", "-F", FIELDS]
 
 # Events whose periods are nanoseconds.
 CLOCKS = re.compile(r"(cpu-clock|task-clock)(:\w*)?")
@@ -37,6 +39,9 @@ _INTERPRETER = re.compile(r"(python|libpython)[0-9.]*d?(\.so[0-9.]*)?")
 _EVALUATOR = re.compile(
     r"_PyEval_EvalFrameDefault|_PyPerf_(Enter|Continue)Area")
 
+_KERNEL = "ffff"            # so begin the kernel's addresses
+_NOWHERE = "f" * 16         # where perf finds no further callers
+
 PROGRESS_EVERY = 10_000     # samples
 LINES_KNOWN = 100_000       # most lines to remember, for speed
 
@@ -47,7 +52,7 @@ def make_frame(address, symbol, library, interpreters=frozenset()):
         match = _PYTHON_SYMBOL.fullmatch(symbol)
         name, file = match.groups() if match else (symbol[4:], "")
         return Frame(name, file, Kind.PYTHON)
-    if len(address) == 16 and address.startswith("ffff"):
+    if len(address) == 16 and address.startswith(_KERNEL):
         kind = Kind.KERNEL
     elif (library in interpreters or _EVALUATOR.match(symbol)
             or _INTERPRETER.fullmatch(posixpath.basename(library))):
@@ -59,7 +64,7 @@ def make_frame(address, symbol, library, interpreters=frozenset()):
 
 class _Reader:
 
-    def __init__(self, interpreters, progress):
+    def __init__(self, interpreters, progress, reduced):
         self.profile = Profile()
         self.events = set()
         self.processes = set()
@@ -68,6 +73,8 @@ class _Reader:
         self._progress = progress
         self._samples = 0
         self._start = None
+        self._assembler = reduced and wholestacks.Assembler(
+            self.profile, reduced.functions, reduced.images, make_frame)
         self._frame_of_line = {}    # with its address; some of them
         self._frame_of = {}         # the same without: index of the frame
 
@@ -100,8 +107,34 @@ class _Reader:
         if self._start is None:
             self._start = time
         self.events.add(event)
+        stack = self._stack(lines, int(tid), time)
+        thread = self.profile.thread(int(pid), int(tid), name=name.strip())
+        thread.add_sample((time - self._start) / 1e9, stack,
+                          int(period) / 1e9)
+        self._samples += 1
+        if self._progress and self._samples % PROGRESS_EVERY == 0:
+            self._progress(self._samples)
+
+    def _stack(self, lines, tid, time):
+        """Return the stack in the lines of a call chain, innermost first."""
         stack = NO_STACK
-        add_stack, known = self.profile.add_stack, self._frame_of_line
+        if self._assembler:
+            for place, line in enumerate(lines):
+                token = wholestacks.token_of(line)
+                if token is not None:
+                    stack = self._assembler.assemble(
+                        token, tid, time, self._frames(lines[place + 1:]))
+                    lines = lines[:place]
+                    break
+                if not line.startswith(_KERNEL, 1):
+                    break
+        for frame in self._frames(lines):
+            stack = self.profile.add_stack(stack, frame)
+        return stack
+
+    def _frames(self, lines):
+        """Return the indices of the frames in lines, outermost first."""
+        frames, known = [], self._frame_of_line
         for line in reversed(lines):
             frame = known.get(line)
             if frame is None:
@@ -111,18 +144,15 @@ class _Reader:
                 if len(known) == LINES_KNOWN:
                     known.clear()
                 known[line] = frame
-            stack = add_stack(stack, frame)
-        thread = self.profile.thread(int(pid), int(tid), name=name.strip())
-        thread.add_sample((time - self._start) / 1e9, stack,
-                          int(period) / 1e9)
-        self._samples += 1
-        if self._progress and self._samples % PROGRESS_EVERY == 0:
-            self._progress(self._samples)
+            frames.append(frame)
+        return frames
 
     def _frame(self, line):
         """Return the index of the frame in a line, or None."""
         address, _, rest = line.lstrip().rstrip("\n").partition(" ")
-        key = (rest, address.startswith("ffff"))
+        if address == _NOWHERE:
+            return None
+        key = (rest, address.startswith(_KERNEL))
         index = self._frame_of.get(key)
         if index is None:
             match = _SYMBOL.fullmatch(rest)
@@ -138,15 +168,16 @@ class _Reader:
         return index
 
 
-def read(lines, *, frequency, interpreters=(), progress=None):
+def read(lines, *, frequency, interpreters=(), progress=None, reduced=None):
     """Return the Profile that the lines tell, and the pids of its processes.
 
     frequency      samples a second, as recorded
     interpreters   paths of files whose functions are the interpreter's own,
                    besides those that are called like python3.11
     progress       a function to call with the number of samples so far
+    reduced        the Reducer that has written the samples, if one has
     """
-    reader = _Reader(frozenset(interpreters), progress)
+    reader = _Reader(frozenset(interpreters), progress, reduced)
     reader.read(lines)
     profile = reader.profile
     names = {thread.pid: thread.name for thread in profile.threads

@@ -21,6 +21,7 @@ class Kind(enum.Enum):
     NATIVE = "native"              # C and the like, in any library
     INTERPRETER = "interpreter"    # C of the Python interpreter itself
     KERNEL = "kernel"
+    MARK = "mark"                  # no code: says what the time below is for
 
 
 class Frame(typing.NamedTuple):

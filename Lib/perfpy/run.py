@@ -48,6 +48,9 @@ class Session:
             self.path = self.recording = options.output
             return
         self.format = output.choose_format(options.format, options.output)
+        if self.format == RAW and options.unwind == "copy":
+            raise output.OutputError(f"{RAW} cannot have stacks by copies: "
+                                     "use --unwind fp, or another format")
         self.path = options.output or (
             RAW if self.format == RAW else output.default_path(self.format))
         self.recording = output.recording_path(self.path, self.format)
@@ -57,10 +60,11 @@ class Session:
             self.progress.clear()
             print(f"perfpy: {text}", file=sys.stderr, flush=True)
 
-    def prepare(self, has_frame_pointers):
+    def prepare(self, has_labels):
         """Choose how to record, once the work directory is there."""
-        self.how = unwinding.choose(self.options.unwind, has_frame_pointers,
-                                    self.perf)
+        # perf itself reads what is kept of its data.
+        forced = self.options.unwind or ("fp" if self.format == RAW else None)
+        self.how = unwinding.choose(forced, has_labels)
         self.frequency = min(highest_frequency(), self.options.frequency
                              or unwinding.FREQUENCY[self.how.method])
         self.event = self.options.event or self.perf.find_event(self.work)
@@ -71,8 +75,20 @@ class Session:
     def record(self, pid, *options):
         self.started = datetime.datetime.now(datetime.timezone.utc)
         self.clock = time.monotonic()
-        return self.perf.record(pid, self.data, *self.how.record_options(
-            self.event, self.frequency), *options)
+        if self.how.method != "copy":
+            return self.perf.record(pid, self.data, *self.how.record_options(
+                self.event, self.frequency), *options)
+        for size in unwinding.buffer_sizes():
+            try:
+                return self.perf.record(
+                    pid, self.data, *self.how.record_options(
+                        self.event, self.frequency, size), *options,
+                    reduced=True)
+            except PerfError as error:
+                failure = error
+                if "mmap" not in str(error):
+                    break
+        raise failure
 
     def finish(self, recorder, interpreters):
         """Stop perf, read what it recorded, and write it for the user."""
@@ -97,7 +113,8 @@ class Session:
         self.progress("reading samples")
         profile, processes = collect.collect(
             self.perf, data, frequency=self.frequency,
-            interpreters=interpreters, progress=self.progress.samples)
+            interpreters=interpreters, progress=self.progress.samples,
+            reduced=recorder.reducer)
         profile.meta.update(self.meta)
         self.progress(f"writing {self.path}")
         recording.save(profile, self.recording)
@@ -117,7 +134,7 @@ class Session:
         print(f"\nperfpy: {table.summary(profile)}", file=file)
         if profile.threads:
             table.write_functions(profile.folded(), file, self.options.top)
-        for line in advice(profile, self.perf):
+        for line in advice(profile):
             print(f"perfpy: {line}", file=file)
         if self.format:
             for line in output.how_to_view(self.format, self.path):
@@ -151,7 +168,7 @@ def run_command(session, options):
             or os.path.exists(options.command[0])):
         raise output.OutputError(f"there is no script {options.command[0]}")
     session.meta["python"] = interpreter.version
-    session.prepare(interpreter.has_frame_pointers)
+    session.prepare(interpreter.has_labels)
     if not interpreter.has_trampoline:
         session.say(f"{interpreter.command} has no -X perf on this platform, "
                     "so there are C functions only")
@@ -180,11 +197,11 @@ def run_command(session, options):
 def run_attached(session, options):
     """Record a running process; return whether all went well."""
     target = attach.find(options.attach)
-    session.prepare(attach.has_frame_pointers(target))
+    session.prepare(attach.has_labels(target))
     session.meta["command"] = f"process {target.pid}"
     session.meta["python"] = target.program
     with contextlib.ExitStack() as stack:
-        if target.jitdump:
+        if target.jitdump and session.how.method != "copy":
             session.has_jitdump = True
             stack.enter_context(attach.InjectedFiles(target))
         recorder = session.record(target.pid)

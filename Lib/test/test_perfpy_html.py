@@ -167,7 +167,7 @@ class ColourTests(unittest.TestCase):
 
     def shades(self, palette):
         return {kind: [palette[f"{kind.value}-{number}"]
-                       for number in range(3)] for kind in Kind}
+                       for number in range(3)] for kind in page.KINDS}
 
     def test_text_can_be_read(self):
         for palette in self.palettes():

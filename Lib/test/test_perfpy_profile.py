@@ -11,6 +11,7 @@ def frame(text):
     return {
         "py": Frame(name, "/srv/app.py", Kind.PYTHON),
         "int": Frame(name, "/usr/bin/python3.11", Kind.INTERPRETER),
+        "mark": Frame(name, "", Kind.MARK),
         "ker": Frame(name, "[kernel.kallsyms]", Kind.KERNEL),
         "libc": Frame(name, "/lib/x86_64-linux-gnu/libc.so.6", Kind.NATIVE),
         "ld": Frame(name, "/lib64/ld-linux-x86-64.so.2", Kind.NATIVE),

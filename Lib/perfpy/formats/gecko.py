@@ -21,6 +21,7 @@ CATEGORIES = {
     Kind.NATIVE: ("Native", "orange"),
     Kind.INTERPRETER: ("Interpreter", "grey"),
     Kind.KERNEL: ("Kernel", "purple"),
+    Kind.MARK: ("Mark", "yellow"),
 }
 CATEGORY_NUMBER = {kind: number for number, kind in enumerate(CATEGORIES)}
 LIBRARY = 1     # the type of a resource

@@ -1,0 +1,17 @@
+"""Frames that are no functions, but say what a stack is.
+
+Put into stacks by wholestacks.py.
+"""
+
+from perfpy.profile import Frame, Kind
+
+# Outermost: callers are beyond what was recorded, ...
+CUT = Frame("(cut)", "", Kind.MARK)
+# ... or there is no Python function because of what the interpreter does, or
+# for a reason that nobody knows.
+START_UP = Frame("(start-up)", "", Kind.MARK)
+SHUTDOWN = Frame("(shutdown)", "", Kind.MARK)
+NO_CALLERS = Frame("(no callers)", "", Kind.MARK)
+
+# What the functions inside it do.
+GARBAGE_COLLECTION = Frame("(garbage collection)", "", Kind.MARK)

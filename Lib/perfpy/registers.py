@@ -1,0 +1,29 @@
+"""What reading a copy of a C stack takes to know of an architecture.
+
+Numbers of registers are those of perf's samples, <asm/perf_regs.h>.  The rest
+says what Python/asm_trampoline_{ARCH}.S draws.  Used by stackcopy.py.
+"""
+
+import platform
+import typing
+
+
+class Architecture(typing.NamedTuple):
+    stack_pointer: int
+    frame_pointer: int
+    return_address: int | None  # None: calls put it on the stack
+    record: int     # from what a frame pointer says to the frame record
+    own_record: int     # from a frame pointer R0 to X, the area's real record
+    address_bits: int   # of a return address; the rest may be a signature
+
+
+_BY_MACHINE = {
+    "x86_64": Architecture(7, 6, None, 0, 24, 64),
+    "aarch64": Architecture(31, 29, 30, 0, 32, 48),
+    "riscv64": Architecture(2, 8, 1, -16, 32, 64),
+}
+
+
+def of_machine(machine=None):
+    """Return the Architecture, or None if there is no support."""
+    return _BY_MACHINE.get(machine or platform.machine())

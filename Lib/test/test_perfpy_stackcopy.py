@@ -1,0 +1,285 @@
+"""perfpy's search for Python functions in copies of stacks, on drawn stacks.
+
+test_perfpy_stacks.py has real ones.
+"""
+
+import os
+import struct
+import sys
+import sysconfig
+import unittest
+from test.support.perf_helper import requires_trampoline
+
+from perfpy import labels, perfstream, registers, returnpoints
+from perfpy.places import Image, Places
+from perfpy.stackcopy import End, Finder, Functions
+
+TOP = 0x7FFC_0000_8000          # an address in a stack
+POINT = 0x5555_0000_1234        # where evaluators return to
+ARENA = 0x5600_0000_0000
+TID = 77
+
+
+def label(number):
+    return ARENA + 16 * number + 8
+
+
+class Stack:
+    """A stack drawn from its lowest word on, below TOP."""
+
+    def __init__(self, machine, words=4096):
+        self.machine = registers.of_machine(machine)
+        self.words = [0x1000 + index for index in range(words)]
+        self.image = Image(0, 1)
+        self.image.add_points([POINT])
+        self.image.arenas.append((ARENA, ARENA + (1 << 20)))
+        self.functions = Functions()
+        self.finder = Finder(self.machine, self.functions)
+
+    def index(self, address):
+        return (address - TOP) // 8 + len(self.words)
+
+    def put(self, address, *words):
+        index = self.index(address)
+        self.words[index:index + len(words)] = words
+
+    def area(self, address, *numbers, next=None):
+        """Put records there, upwards; return the link to the first."""
+        pointer = address - self.machine.record     # what a register has
+        for number in numbers[:-1]:
+            self.put(address, pointer + 16, label(number))
+            address += 16
+            pointer += 16
+        self.put(address, next or pointer + self.machine.own_record,
+                 label(numbers[-1]))
+        return pointer - 16 * (len(numbers) - 1)
+
+    def evaluator(self, address, link, point=POINT):
+        self.put(address, link, point)
+
+    def find(self, stack_pointer, frame_pointer=0, return_address=0,
+             size=None):
+        """Return (End, numbers of labels outermost first, bytes kept)."""
+        data = struct.pack(f"<{len(self.words)}Q", *self.words)
+        start = 8 * self.index(stack_pointer)
+        end, chain, kept = self.finder.find(
+            self.image, TID, bytearray(data), start,
+            len(data) - start if size is None else size, stack_pointer,
+            frame_pointer, None if self.machine.return_address is None
+            else return_address)
+        found = []
+        while chain:
+            chain, number = self.functions.nodes[chain]
+            image, address = self.functions.labels[number]
+            found.append((address - ARENA) // 16)
+        return end, found[::-1], kept
+
+
+class SearchTest(unittest.TestCase):
+
+    def on_all(self):
+        return map(Stack, ("x86_64", "aarch64", "riscv64"))
+
+    def test_one_area(self):
+        for stack in self.on_all():
+            link = stack.area(TOP - 0x200, 3, 2, 1)
+            stack.evaluator(TOP - 0x400, link)
+            for _ in range(2):      # the second time it is known
+                self.assertEqual(stack.find(TOP - 0x800),
+                                 (End.COMPLETE, [1, 2, 3], 0x410))
+            # The evaluator itself runs.
+            self.assertEqual(stack.find(TOP - 0x400),
+                             (End.COMPLETE, [1, 2, 3], 0x10))
+
+    def test_areas_that_are_linked(self):
+        for stack in self.on_all():
+            outer = stack.area(TOP - 0x200, 2, 1)
+            stack.evaluator(TOP - 0x400, outer)
+            inner = stack.area(TOP - 0x600, 4, 3, next=outer)
+            stack.evaluator(TOP - 0x700, inner)
+            self.assertEqual(stack.find(TOP - 0x800)[:2],
+                             (End.COMPLETE, [1, 2, 3, 4]))
+            # The same records after a return.
+            self.assertEqual(stack.find(TOP - 0x500)[:2],
+                             (End.COMPLETE, [1, 2]))
+
+    def test_cut(self):
+        for stack in self.on_all():
+            outer = stack.area(TOP - 0x200, 2, 1)
+            inner = stack.area(TOP - 0x600, 4, 3, next=outer)
+            stack.evaluator(TOP - 0x700, inner)
+            for size, found in ((0x800, [1, 2, 3, 4]), (0x610, [2, 3, 4]),
+                                (0x608, [3, 4]), (0x410, [3, 4]),
+                                (0x210, [4]), (0x200, []), (0x110, [])):
+                end, numbers, _ = stack.find(TOP - 0x800, size=size)
+                self.assertEqual(numbers[::-1], found[::-1])
+            self.assertEqual(end, End.CUT)
+            # Without the place itself nothing is known.
+            self.assertEqual(stack.find(TOP - 0x800, size=0x108)[0],
+                             End.NONE)
+
+    def test_instructions_without_a_link(self):
+        stack = Stack("x86_64")
+        link = stack.area(TOP - 0x200, 2, 1)
+        stack.put(TOP - 0x400, POINT)       # called, or about to return
+        self.assertEqual(stack.find(TOP - 0x400, frame_pointer=link),
+                         (End.COMPLETE, [1, 2], 8))
+        for machine in "aarch64", "riscv64":
+            stack = Stack(machine)
+            link = stack.area(TOP - 0x200, 2, 1)
+            self.assertEqual(stack.find(TOP - 0x400, link, POINT),
+                             (End.COMPLETE, [1, 2], 0))
+            # The register has the address for longer than that.
+            stack.evaluator(TOP - 0x380, link)
+            own = TOP - 0x380 - stack.machine.record
+            self.assertEqual(stack.find(TOP - 0x400, own, POINT),
+                             (End.COMPLETE, [1, 2], 0x90))
+
+    def test_signed_return_addresses(self):
+        stack = Stack("aarch64")
+        link = stack.area(TOP - 0x200, 2, 1)
+        signed = POINT | 0xB7 << 48
+        stack.evaluator(TOP - 0x400, link, signed)
+        self.assertEqual(stack.find(TOP - 0x800)[:2], (End.COMPLETE, [1, 2]))
+        self.assertEqual(stack.find(TOP - 0x300, link, signed)[:2],
+                         (End.COMPLETE, [1, 2]))
+
+    def test_what_looks_like_an_evaluator(self):
+        for stack in self.on_all():
+            link = stack.area(TOP - 0x200, 2, 1)
+            stack.evaluator(TOP - 0x400, link)
+            # No link, a link downwards, records without labels, a circle.
+            stack.put(TOP - 0x788, 0, POINT)
+            stack.put(TOP - 0x748, TOP - 0x790, POINT)
+            stack.put(TOP - 0x708, TOP - 0x500, POINT)
+            stack.put(TOP - 0x6C8, TOP - 0x300 - stack.machine.record, POINT)
+            stack.put(TOP - 0x300, TOP - 0x300 - stack.machine.record,
+                      label(9))
+            self.assertEqual(stack.find(TOP - 0x800),
+                             (End.COMPLETE, [1, 2], 0x410))
+
+    def test_place_between_words(self):
+        stack = Stack("x86_64")
+        link = stack.area(TOP - 0x200, 2, 1)
+        stack.evaluator(TOP - 0x400, link)
+        stack.put(TOP - 0x600, POINT << 32 & (1 << 64) - 1, POINT >> 32)
+        self.assertEqual(stack.find(TOP - 0x800)[2], 0x410)
+
+    def test_nothing(self):
+        for stack in self.on_all():
+            self.assertEqual(stack.find(TOP - 0x800),
+                             (End.NONE, [], 0))
+
+    def test_record_that_changed(self):
+        # What is known of a chain is known by all of its contents.
+        stack = Stack("x86_64")
+        link = stack.area(TOP - 0x200, 3, 2, 1)
+        stack.evaluator(TOP - 0x400, link)
+        self.assertEqual(stack.find(TOP - 0x800)[1], [1, 2, 3])
+        stack.area(TOP - 0x200, 3, 7, 1)
+        self.assertEqual(stack.find(TOP - 0x800)[1], [1, 7, 3])
+
+
+class FilesTest(unittest.TestCase):
+
+    @requires_trampoline
+    def test_return_points(self):
+        library = sysconfig.get_config_var("LDLIBRARY")
+        path = sys.executable
+        if library.endswith(".so"):
+            path = os.path.join(sysconfig.get_config_var("LIBDIR"), library)
+        points = returnpoints.of_file(path)
+        self.assertEqual(len(points), 4)
+        with open(path, "rb") as file:
+            data = file.read()
+        if os.uname().machine == "x86_64":
+            for point in points:
+                self.assertEqual(data[point - 3:point], b"\x41\xff\xd1")
+
+    def test_other_files(self):
+        for path in (os.devnull, "/no/such/file", __file__, "/proc/self/mem",
+                     os.path.dirname(__file__)):
+            self.assertEqual(returnpoints.of_file(path), ())
+
+    def test_names(self):
+        pid = (1 << 30) + os.getpid()       # no process has this number
+        path = f"/tmp/perf-{pid}.map"
+        with open(path, "w") as file:
+            file.write("1000 10 py::old:/a.py\n"
+                       "no line\n1010 zz py::x:/a.py\n"
+                       "1000 10 py::f g:/b c.py\n1010 10 py::h:/a.py\n")
+        self.addCleanup(os.unlink, path)
+        name_of = labels.names(Image(0, pid))
+        self.assertEqual(
+            [name_of(address) for address in (
+                0x1000, 0x1008, 0x1010, 0x1018, 0x1020, 0x1021, 8)],
+            [None, "py::f g:/b c.py", "py::f g:/b c.py", "py::h:/a.py",
+             "py::h:/a.py", None, None])
+        # A child that nobody told has its parent's.
+        child = Image(1, 1 << 30, Image(0, pid))
+        self.assertEqual(labels.names(child)(0x1018), "py::h:/a.py")
+
+
+class PlacesTest(unittest.TestCase):
+
+    @requires_trampoline
+    def test_life_of_a_process(self):
+        places = Places()
+        points = returnpoints.of_file(sys.executable)
+        if not points:
+            self.skipTest("the interpreter is in a library")
+        places.map(5, 0x10000, 1 << 30, 0, sys.executable)
+        places.map(5, ARENA, 4096, 0, "//anon")
+        parent = places.images[5]
+        self.assertEqual(parent.points, [0x10000 + point for point in points])
+        self.assertTrue(parent.is_label(ARENA + 8))
+        self.assertFalse(parent.is_label(ARENA + 4096))
+        places.fork(5, 5)
+        self.assertIs(places.images[5], parent)
+        places.fork(6, 5)
+        places.map(6, ARENA << 1, 4096, 0, "//anon")
+        self.assertEqual(places.images[6].points, parent.points)
+        self.assertTrue(places.images[6].is_label(ARENA + 8))
+        self.assertFalse(parent.is_label((ARENA << 1) + 8))
+        places.execute(6)
+        self.assertFalse(places.images[6].has_python)
+        self.assertFalse(places.images[6].is_label(ARENA + 8))
+        self.assertEqual(len(places.all), 3)
+
+
+class LayoutTest(unittest.TestCase):
+
+    def layout(self, sample_type, mask):
+        attributes = bytearray(128)
+        struct.pack_into("<Q", attributes, 24, sample_type)
+        struct.pack_into("<Q", attributes, 80, mask)
+        return perfstream.Layout(attributes)
+
+    def test_parts_of_a_sample(self):
+        # IP, TID, TIME, CALLCHAIN, CPU, RAW, REGS_USER, STACK_USER
+        layout = self.layout(1 | 2 | 4 | 32 | 128 | 1024 | 4096 | 8192,
+                             0b1100_0001)
+        self.assertTrue(layout.is_known)
+        self.assertEqual([layout.register(number) for number in (0, 6, 7)],
+                         [0, 8, 16])
+        record = struct.pack(
+            "<IHHQIIQQ 3Q I4s 4Q Q16sQ8s", 9, 2, 0, 0x1234, 11, 12, 99, 1,
+            2, 0xA, 0xB, 4, b"raw!", 1, 70, 76, 77, 16, b"0123456789abcdef",
+            8, b"the tail")
+        sample = layout.find(b"xx" + record, 2)
+        self.assertEqual((sample.pid, sample.tid, sample.time), (11, 12, 99))
+        self.assertEqual(record[sample.stack - 2:][:sample.copied],
+                         b"01234567")
+        self.assertEqual(record[sample.end_of_stack - 2:], b"the tail")
+        self.assertEqual(sample.after_callchain - sample.callchain, 24)
+        self.assertEqual(
+            struct.unpack_from("<Q", record, sample.registers - 2 + 16)[0],
+            77)
+
+    def test_other_samples(self):
+        for sample_type in 1 | 2 | 32, 2 | 32 | 4096 | 8192 | 16:
+            self.assertFalse(self.layout(sample_type, 1).is_known)
+
+
+if __name__ == "__main__":
+    unittest.main()

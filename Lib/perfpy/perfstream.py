@@ -28,6 +28,10 @@ _TASK, _TIME = 1 << 1, 1 << 2
 _READ, _CALLCHAIN, _RAW, _BRANCHES = 1 << 4, 1 << 5, 1 << 10, 1 << 11
 _REGISTERS, _STACK = 1 << 12, 1 << 13
 
+# What other records end with; the task is before them.
+_AT_END = (_TIME, 1 << 6, 1 << 9, 1 << 7, _IDENTIFIER)
+_SAMPLE_ID_ALL = 1 << 18    # a flag of an event
+
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 
@@ -67,6 +71,12 @@ class Layout:
                 self._time = self._callchain
             if self.sample_type & bit:
                 self._callchain += 8
+        # Other records have the time near their end.
+        self._time_at_end = None
+        (flags,) = struct.unpack_from("<Q", attributes, 40)
+        if flags & _SAMPLE_ID_ALL and self.sample_type & _TIME:
+            self._time_at_end = 8 * sum(
+                bool(self.sample_type & bit) for bit in _AT_END)
         self._register_bytes = 8 * self.register_mask.bit_count()
 
     @property
@@ -77,6 +87,12 @@ class Layout:
         """Return the offset of a register behind the first one."""
         before = self.register_mask & (1 << number) - 1
         return 8 * before.bit_count()
+
+    def time_of(self, record):
+        """Return the time of a record that is no sample, or 0."""
+        if self._time_at_end is None:
+            return 0
+        return _U64.unpack_from(record, len(record) - self._time_at_end)[0]
 
     def find(self, buffer, place):
         """Return the Sample that begins at a place."""

@@ -2,11 +2,13 @@
 
 Of each process it is kept where evaluators return to, and where labels are.
 A process that executes a program is another one from then on, with the same
-number.  Used by reduce.py.
+number.  What happens on different processors is told in any order, so all of
+it has a time, and is put where it belongs.  Used by reduce.py.
 """
 
 import os
 import re
+import typing
 
 from perfpy import returnpoints
 
@@ -14,38 +16,68 @@ _JITDUMP = re.compile(r".*/jit-\d+\.dump")
 _ANONYMOUS = "//anon"
 
 
+class Mapping(typing.NamedTuple):
+    """Executable memory of a process in which something is of interest."""
+
+    time: int
+    start: int
+    end: int
+    points: tuple       # where evaluators return to; none: labels
+    jitdump: str | None
+
+
 class Image:
     """A process, from its start or an exec() on to the next."""
 
-    def __init__(self, number, pid, parent=None):
+    def __init__(self, number, pid, start=0, parent=None):
         self.number = number
         self.pid = pid
+        self.start = start
         self.parent = parent            # forked from it, and has its labels
         self.points = []                # return addresses of evaluators
         self.needles = ()               # the same as they lie in memory
         self.arenas = []                # (start, end) of memory for labels
+        self.jitdump = None
         self.labels = {}                # label: its number
         self.first = self.last = None   # times of Python functions
         self.threads = set()            # those that have had one
-        self.jitdump = None
+        self._mappings = []
         self._own_pid = None
-        if parent:
-            self.arenas += parent.arenas
-            self.points += parent.points
-            self.needles = parent.needles
 
     @property
     def has_python(self):
         """Whether it has an interpreter with labels."""
         return bool(self.points)
 
-    def add_points(self, points):
-        self.points += [point for point in points if point not in self.points]
+    def add(self, mappings):
+        self._mappings += mappings
+        self._sort_out()
+
+    def _sort_out(self):
+        found = self._mappings
+        self.points = list(dict.fromkeys(
+            point for mapping in found for point in mapping.points))
         self.needles = tuple(point.to_bytes(8, "little")
                              for point in self.points)
-        self.look_up()
+        self.arenas = [(mapping.start, mapping.end) for mapping in found
+                       if not (mapping.points or mapping.jitdump)]
+        self.jitdump = next((mapping.jitdump for mapping in found
+                             if mapping.jitdump), None)
+        if self.points and self._own_pid is None:
+            self._look_up()
 
-    def look_up(self):
+    def mappings(self, before):
+        """Return those that were made before a time."""
+        return [mapping for mapping in self._mappings if mapping.time < before]
+
+    def give(self, time):
+        """Return those that were made from a time on, which are not its."""
+        given = [mapping for mapping in self._mappings if mapping.time >= time]
+        self._mappings = self.mappings(time)
+        self._sort_out()
+        return given
+
+    def _look_up(self):
         """Find out, while it lives, what the process calls itself."""
         try:
             with open(f"/proc/{self.pid}/status") as status:
@@ -58,8 +90,6 @@ class Image:
     @property
     def own_pid(self):
         """The number of the process in its own namespace."""
-        if self._own_pid is None and self.parent:
-            self.look_up()
         return self._own_pid or self.pid
 
     def note_functions(self, tid, time):
@@ -77,40 +107,57 @@ class Image:
 class Places:
 
     def __init__(self):
-        self.images = {}        # pid: the present one
         self.all = []
+        self._images = {}       # pid: its images, the last first
         self._files = {}        # identity of a file: offsets of points
 
-    def image(self, pid):
-        image = self.images.get(pid)
-        if image is None:
-            image = self._add(pid)
-        return image
+    def image(self, pid, time):
+        """Return the image of a process at a time, or None."""
+        for image in self._images.get(pid, ()):
+            if image.start <= time:
+                return image
+        return None
 
-    def _add(self, pid, parent=None):
-        image = self.images[pid] = Image(len(self.all), pid, parent)
+    def _begin(self, pid, time, parent=None):
+        """Add an image, to which belongs what is known of its time."""
+        before = self.image(pid, time)
+        image = Image(len(self.all), pid, time, parent)
         self.all.append(image)
+        images = self._images.setdefault(pid, [])
+        images.append(image)
+        images.sort(key=lambda image: image.start, reverse=True)
+        if before:
+            image.add(before.give(time))
         return image
 
-    def fork(self, pid, parent):
+    def fork(self, pid, parent, time):
         if pid != parent:
-            self._add(pid, self.image(parent))
+            parent = self.image(parent, time) or self._begin(parent, 0)
+            child = self._begin(pid, time, parent)
+            child.add(parent.mappings(time))
 
-    def execute(self, pid):
-        self._add(pid)
+    def execute(self, pid, time):
+        self._begin(pid, time)
 
-    def map(self, pid, address, size, offset, path):
+    def map(self, pid, time, start, size, offset, path):
         """Note executable memory of a process."""
-        image = self.image(pid)
+        points, jitdump = (), None
         if _JITDUMP.fullmatch(path):
-            image.jitdump = path
-        elif path == _ANONYMOUS:
-            image.arenas.append((address, address + size))
-        elif path.startswith("/"):
-            points = self._points(pid, path)
-            if points:
-                image.add_points([address + point - offset for point in points
-                                  if offset <= point < offset + size])
+            jitdump = path
+        elif path != _ANONYMOUS:
+            points = self._points(pid, path) if path.startswith("/") else ()
+            points = tuple(start + point - offset for point in points
+                           if offset <= point < offset + size)
+            if not points:
+                return
+        image = self.image(pid, time) or self._begin(pid, 0)
+        self._add(image, Mapping(time, start, start + size, points, jitdump))
+
+    def _add(self, image, mapping):
+        image.add([mapping])
+        for child in self.all:
+            if child.parent is image and child.start > mapping.time:
+                self._add(child, mapping)
 
     def _points(self, pid, path):
         """Return the offsets of points in a file of a process."""

@@ -137,17 +137,23 @@ class Reducer(threading.Thread):
             pid, address, size, offset, executable, path = perfstream.mapping(
                 kind, record)
             if executable:
-                self._places.map(pid, address, size, offset, path)
+                self._places.map(pid, self._time_of(record), address, size,
+                                 offset, path)
         elif kind == perfstream.FORK:
-            self._places.fork(*_TASKS.unpack_from(record, 8))
+            self._places.fork(*_TASKS.unpack_from(record, 8),
+                              self._time_of(record))
         elif kind == perfstream.COMM:
             if flags & perfstream.COMM_IS_EXEC:
-                self._places.execute(_TASKS.unpack_from(record, 8)[0])
+                self._places.execute(_TASKS.unpack_from(record, 8)[0],
+                                     self._time_of(record))
         elif kind == perfstream.ATTRIBUTES:
             layout, identifiers = perfstream.layout_of(record)
             for identifier in identifiers:
                 self._layouts[identifier] = layout
             self._layouts.setdefault(None, layout)
+
+    def _time_of(self, record):
+        return self._layouts[None].time_of(record) if self._layouts else 0
 
     def _end_round(self):
         """Write the round before; its samples can wait no longer."""
@@ -183,7 +189,7 @@ class Reducer(threading.Thread):
         Return None if not all is found, unless it is the last time.
         """
         sample = layout.find(buffer, place)
-        image = self._places.images.get(sample.pid)
+        image = self._places.image(sample.pid, sample.time)
         end, chain, needed = End.NONE, Functions.NOTHING, PIECE
         if image and image.has_python and sample.copied:
             end, chain, needed = self._find(layout, buffer, sample, image)

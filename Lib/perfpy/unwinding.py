@@ -25,7 +25,7 @@ LARGEST_COPY = 65528    # and at most, which is for "copy" if there is room
 
 # For each processor, perf's buffer has room for so many copies, or is smaller
 # than so many bytes; and all of them together take no more than that.
-COPIES_IN_BUFFER = 32
+COPIES_IN_BUFFER = 8
 LARGEST_BUFFER = 1 << 23
 LARGEST_BUFFERS = 1 << 26
 

@@ -4,6 +4,7 @@ test_perfpy_stacks.py has real ones.
 """
 
 import os
+import random
 import struct
 import sys
 import sysconfig
@@ -11,7 +12,7 @@ import unittest
 from test.support.perf_helper import requires_trampoline
 
 from perfpy import labels, perfstream, registers, returnpoints
-from perfpy.places import Image, Places
+from perfpy.places import Image, Mapping, Places
 from perfpy.stackcopy import End, Finder, Functions
 
 TOP = 0x7FFC_0000_8000          # an address in a stack
@@ -30,9 +31,9 @@ class Stack:
     def __init__(self, machine, words=4096):
         self.machine = registers.of_machine(machine)
         self.words = [0x1000 + index for index in range(words)]
-        self.image = Image(0, 1)
-        self.image.add_points([POINT])
-        self.image.arenas.append((ARENA, ARENA + (1 << 20)))
+        self.image = Image(0, TID)
+        self.image.add([Mapping(0, POINT, POINT, (POINT,), None),
+                        Mapping(0, ARENA, ARENA + (1 << 20), (), None)])
         self.functions = Functions()
         self.finder = Finder(self.machine, self.functions)
 
@@ -216,7 +217,7 @@ class FilesTest(unittest.TestCase):
             [None, "py::f g:/b c.py", "py::f g:/b c.py", "py::h:/a.py",
              "py::h:/a.py", None, None])
         # A child that nobody told has its parent's.
-        child = Image(1, 1 << 30, Image(0, pid))
+        child = Image(1, 1 << 30, 0, Image(0, pid))
         self.assertEqual(labels.names(child)(0x1018), "py::h:/a.py")
 
 
@@ -224,27 +225,47 @@ class PlacesTest(unittest.TestCase):
 
     @requires_trampoline
     def test_life_of_a_process(self):
-        places = Places()
-        points = returnpoints.of_file(sys.executable)
-        if not points:
+        offsets = returnpoints.of_file(sys.executable)
+        if not offsets:
             self.skipTest("the interpreter is in a library")
-        places.map(5, 0x10000, 1 << 30, 0, sys.executable)
-        places.map(5, ARENA, 4096, 0, "//anon")
-        parent = places.images[5]
-        self.assertEqual(parent.points, [0x10000 + point for point in points])
-        self.assertTrue(parent.is_label(ARENA + 8))
-        self.assertFalse(parent.is_label(ARENA + 4096))
-        places.fork(5, 5)
-        self.assertIs(places.images[5], parent)
-        places.fork(6, 5)
-        places.map(6, ARENA << 1, 4096, 0, "//anon")
-        self.assertEqual(places.images[6].points, parent.points)
-        self.assertTrue(places.images[6].is_label(ARENA + 8))
-        self.assertFalse(parent.is_label((ARENA << 1) + 8))
-        places.execute(6)
-        self.assertFalse(places.images[6].has_python)
-        self.assertFalse(places.images[6].is_label(ARENA + 8))
-        self.assertEqual(len(places.all), 3)
+        points = [0x10000 + offset for offset in offsets]
+        events = [
+            ("map", 5, 0, 0x10000, 1 << 30, 0, sys.executable),
+            ("map", 5, 10, ARENA, 4096, 0, "//anon"),
+            ("fork", 5, 5, 11),         # a thread
+            ("fork", 6, 5, 20),
+            ("map", 6, 25, 2 * ARENA, 4096, 0, "//anon"),
+            ("map", 5, 26, 3 * ARENA, 4096, 0, "//anon"),
+            ("execute", 6, 30),
+            ("map", 6, 31, 0x20000, 1 << 30, 0, sys.executable),
+            ("map", 6, 32, 4 * ARENA, 4096, 0, "//anon"),
+        ]
+        # Processors tell in any order, the kernel that in which they do.
+        chance = random.Random(1)
+        for _ in range(200):
+            places = Places()
+            for name, *arguments in events:
+                getattr(places, name)(*arguments)
+            known = {}
+            for pid, time in (5, 12), (6, 27), (6, 33):
+                image = places.image(pid, time)
+                known[pid, time] = (image.points, [
+                    number for number in range(1, 5)
+                    if image.is_label(number * ARENA + 8)])
+            self.assertEqual(known, {
+                (5, 12): (points, [1, 3]), (6, 27): (points, [1, 2]),
+                (6, 33): ([0x10000 + point for point in points], [4]),
+            }, events)
+            chance.shuffle(events)
+
+    def test_other_memory(self):
+        places = Places()
+        places.map(7, 1, 0x1000, 4096, 0, "[vdso]")
+        places.map(7, 1, 0x1000, 4096, 0, "/no/such/library.so")
+        self.assertIsNone(places.image(7, 2))
+        places.map(7, 1, 0x1000, 4096, 0, "/tmp/jit-7.dump")
+        self.assertEqual(places.image(7, 2).jitdump, "/tmp/jit-7.dump")
+        self.assertFalse(places.image(7, 2).is_label(0x1008))
 
 
 class LayoutTest(unittest.TestCase):

@@ -54,6 +54,11 @@ _PyPerfHook_UseAreas(const _PyPerf_AreaCode *code, bool shows_native)
 /* An area with fewer free slots is not shared. */
 #define SLOTS_TO_SHARE 8
 
+/* Nor one so much higher on the C stack: perf copies at most 64 KiB of it, and
+   the innermost functions should be among them.  A new area for each such piece
+   takes a hundredth more of it. */
+#define FARTHEST_TO_SHARE (40 * 1024)
+
 /* Recursion must end, or not, where it does without labels, but for three
    hundredths.  Slots take less than one: */
 #define STACK_PER_SLOT (128 * sizeof(_PyPerf_record))
@@ -130,6 +135,15 @@ free_bytes(PyThreadState *tstate, size_t slots)
 
 /* --- The hook ------------------------------------------------------------ */
 
+/* May a function that caller's evaluator enters through C have a record in
+   its area? */
+static inline bool
+is_to_be_shared(const _PyPerf_CFrame *caller, const _PyPerf_record *newest)
+{
+    return newest - caller->lowest >= SLOTS_TO_SHARE
+           && (uintptr_t)newest - (uintptr_t)caller <= FARTHEST_TO_SHARE;
+}
+
 /* Fill the slot below newest, and run frame below it, in the same area. */
 static inline PyObject *
 share_area(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
@@ -154,7 +168,7 @@ enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
     if ((uintptr_t)newest < stack_pointer()) {
         newest = NULL;
     }
-    if (newest != NULL && newest - caller->lowest >= SLOTS_TO_SHARE) {
+    if (newest != NULL && is_to_be_shared(caller, newest)) {
         return share_area(tstate, frame, throwflag, newest, label,
                           caller->lowest, evaluator);
     }
@@ -192,7 +206,7 @@ _PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
         && (uintptr_t)caller >= stack.shared_floor
         && _PyPerf_IsTagged(&caller->base)) {
         _PyPerf_record *newest = _PyPerf_Newest(caller);
-        if (newest - caller->lowest >= SLOTS_TO_SHARE) {
+        if (is_to_be_shared(caller, newest)) {
             return share_area(tstate, frame, throwflag, newest,
                               _PyPerfLabels_base + offset, caller->lowest,
                               _PyEval_EvalFrameDefault_labelled);

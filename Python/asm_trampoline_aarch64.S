@@ -170,10 +170,20 @@
         END_FUNCTION \name
         .endm
 
+/* Here profilers put unwind information; see the x86-64 file.  */
+        .macro  ROOM
+        .p2align 3
+        .fill   48, 4, 0                // udf #0
+        .endm
+
         ENTER_AREA _PyPerf_EnterArea, 0
-        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 1
         SHARE_AREA _PyPerf_ShareArea, 0
-        SHARE_AREA _PyPerf_ShareAreaWithUnwindInfo, 1
+        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 0
+        ROOM
+        SHARE_AREA _PyPerf_ShareAreaWithUnwindInfo, 0
+        ROOM
+        ENTER_AREA _PyPerf_EnterAreaModel, 1
+        SHARE_AREA _PyPerf_ShareAreaModel, 1
 
         BEGIN_FUNCTION _PyPerf_EnterWithoutArea
         BTI_C                           // may be reached by an indirect call

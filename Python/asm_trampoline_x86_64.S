@@ -48,10 +48,10 @@
    The way back does not depend on the link: %rbx keeps the address of X, the
    stack pointer that of the caller's %rbp.  By them the unwind information
    leads straight to the caller, so that debuggers, C++ exceptions and
-   pthread_exit() see the C stack as the CPU does.  That of the functions
-   WithUnwindInfo, otherwise the same, leads through the records, like the
-   frame pointers, for profilers that have unwind information for labels from
-   the jitdump.
+   pthread_exit() see the C stack as the CPU does.  For the functions
+   WithUnwindInfo, otherwise the same, the jitdump tells profilers to go
+   through the records, like the frame pointers.  What it says is taken from
+   the Models, the same once more, which never run.
 
    PyObject *_PyPerf_EnterWithoutArea(PyThreadState *tstate,      %rdi
                                       _PyInterpreterFrame *frame, %rsi
@@ -173,10 +173,21 @@
         END_FUNCTION \name
         .endm
 
+/* perf takes what follows code for the unwind information that the jitdump has
+   for it: _PyPerfJitdump_AREA_ROOM bytes from a multiple of 8 on.  */
+        .macro  ROOM
+        .p2align 3, 0xcc
+        .fill   192, 1, 0xcc
+        .endm
+
         ENTER_AREA _PyPerf_EnterArea, 0
-        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 1
         SHARE_AREA _PyPerf_ShareArea, 0
-        SHARE_AREA _PyPerf_ShareAreaWithUnwindInfo, 1
+        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 0
+        ROOM
+        SHARE_AREA _PyPerf_ShareAreaWithUnwindInfo, 0
+        ROOM
+        ENTER_AREA _PyPerf_EnterAreaModel, 1
+        SHARE_AREA _PyPerf_ShareAreaModel, 1
 
         BEGIN_FUNCTION _PyPerf_EnterWithoutArea
         movq    %rbp, %rcx              /* lowest slot: what is the link */

@@ -21,6 +21,10 @@
  * Addresses in E and H are relative, so they are the same for all symbols.
  * perf maps T, E and H at the label's address: the next label must be
  * farther off.
+ *
+ * The code that makes areas is dumped, too, and so gets unwind information
+ * that leads through the records.  What it has in the program itself, for
+ * whatever unwinds there, leads past them.
  */
 
 #include "Python.h"
@@ -85,22 +89,31 @@ typedef struct {
 
 #define ALIGN_8(size) (((size) + 7) & ~(size_t)7)
 
-/* --- The model of a label (Python/asm_trampoline_*.S) -------------------- */
+/* --- Models (Python/asm_trampoline_*.S) ---------------------------------- */
 
-/* Code of LABEL_SIZE bytes with the unwind information of a label.  The last
-   eight bytes are replaced by a number that makes each symbol's code unique:
-   perf merges files with equal contents. */
+/* The last eight bytes of all code that is dumped are a number, which makes it
+   unique: perf merges files with equal contents. */
+#define NUMBER_SIZE sizeof(uint64_t)
+
+/* Code of LABEL_SIZE bytes with the unwind information of a label. */
 extern const char _PyPerf_LabelModel[];
 #define LABEL_SIZE _PyPerfLabels_SIZE
 
-/* .eh_frame and .eh_frame_hdr as perf places them after the code. */
-static struct {
-    unsigned char bytes[_PyPerfJitdump_LABEL_ROOM];
-    size_t eh_frame_size;       /* 0: not made yet */
-    size_t eh_frame_hdr_size;
-} unwinding;
+/* The code that makes areas, and the same with other unwind information. */
+extern const char _PyPerf_EnterAreaWithUnwindInfo[], _PyPerf_EnterAreaModel[];
+extern const char _PyPerf_ShareAreaWithUnwindInfo[], _PyPerf_ShareAreaModel[];
 
-#define TEXT_TO_EH_FRAME ((int32_t)ALIGN_8(LABEL_SIZE))
+/* .eh_frame and .eh_frame_hdr as perf places them after the code. */
+typedef struct {
+    unsigned char bytes[_PyPerfJitdump_AREA_ROOM];
+    size_t code_size;           /* with the number */
+    size_t eh_frame_size;
+    size_t size;                /* with .eh_frame_hdr; 0: not made yet */
+} Unwinding;
+
+static struct {
+    Unwinding label, enter_area, share_area;
+} unwinding;
 
 /* From the DWARF and LSB standards. */
 #define DW_EH_PE_udata4 0x03
@@ -134,11 +147,16 @@ entry_size(const FrameEntry *entry)
     return sizeof(entry->length) + entry->length;
 }
 
-/* Look for the model's FDE in .eh_frame_hdr of the object it is linked to. */
+typedef struct {
+    uintptr_t code;
+    const FrameEntry *fde;
+} FrameSearch;
+
+/* Look for the FDE of code in .eh_frame_hdr of the object it is linked to. */
 static int
-find_model_fde(struct dl_phdr_info *info, size_t Py_UNUSED(size), void *arg)
+find_fde(struct dl_phdr_info *info, size_t Py_UNUSED(size), void *arg)
 {
-    const uintptr_t model = (uintptr_t)_PyPerf_LabelModel;
+    FrameSearch *search = arg;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         if (info->dlpi_phdr[i].p_type != PT_GNU_EH_FRAME) {
             continue;
@@ -153,9 +171,8 @@ find_model_fde(struct dl_phdr_info *info, size_t Py_UNUSED(size), void *arg)
         const int32_t *table = &header->initial_location;
         for (uint32_t n = 0; n < header->fde_count; n++) {
             const intptr_t offset = table[2 * n];
-            if ((uintptr_t)start + (uintptr_t)offset == model) {
-                *(const FrameEntry **)arg =
-                    (const FrameEntry *)(start + table[2 * n + 1]);
+            if ((uintptr_t)start + (uintptr_t)offset == search->code) {
+                search->fde = (const FrameEntry *)(start + table[2 * n + 1]);
                 return 1;
             }
         }
@@ -163,16 +180,14 @@ find_model_fde(struct dl_phdr_info *info, size_t Py_UNUSED(size), void *arg)
     return 0;
 }
 
-/* Take the unwind information that the assembler made for the model of a label
-   and give it the addresses that it has behind the code of a label. */
+/* Take the unwind information that the assembler made for a model and give
+   it the addresses that it has behind dumped code, where there is room. */
 static int
-make_unwinding(void)
+make_unwinding(Unwinding *made, const char *model, size_t room)
 {
-    const FrameEntry *model_fde = NULL;
-    if (unwinding.eh_frame_size != 0) {
-        return 0;
-    }
-    dl_iterate_phdr(find_model_fde, &model_fde);
+    FrameSearch search = {.code = (uintptr_t)model};
+    dl_iterate_phdr(find_fde, &search);
+    const FrameEntry *const model_fde = search.fde;
     if (model_fde == NULL) {
         errno = ENOTSUP;
         return -1;
@@ -183,20 +198,22 @@ make_unwinding(void)
     const size_t fde_size = entry_size(model_fde);
     const size_t end_mark_size = sizeof(uint32_t);
     const size_t size = ALIGN_8(cie_size + fde_size + end_mark_size);
-    if (TEXT_TO_EH_FRAME + size + sizeof(FrameHeader)
-        > _PyPerfJitdump_LABEL_ROOM) {
+    const size_t end_of_code = ALIGN_8(model_fde->pc_range);
+    const size_t to_eh_frame = model == _PyPerf_LabelModel
+                               ? end_of_code : end_of_code + NUMBER_SIZE;
+    if (to_eh_frame + size + sizeof(FrameHeader) > end_of_code + room
+        || size + sizeof(FrameHeader) > sizeof(made->bytes)) {
         errno = ENOTSUP;
         return -1;
     }
-    memset(unwinding.bytes, 0, sizeof(unwinding.bytes));
+    memset(made->bytes, 0, sizeof(made->bytes));
 
-    memcpy(unwinding.bytes, model_cie, cie_size);
-    FrameEntry *fde = (FrameEntry *)(unwinding.bytes + cie_size);
+    memcpy(made->bytes, model_cie, cie_size);
+    FrameEntry *fde = (FrameEntry *)(made->bytes + cie_size);
     memcpy(fde, model_fde, fde_size);
     fde->identifier = (uint32_t)(cie_size + offsetof(FrameEntry, identifier));
-    fde->pc_begin = -(TEXT_TO_EH_FRAME
-                      + (int32_t)(cie_size + offsetof(FrameEntry, pc_begin)));
-    fde->pc_range = LABEL_SIZE;
+    fde->pc_begin = -(int32_t)(to_eh_frame + cie_size
+                               + offsetof(FrameEntry, pc_begin));
 
     FrameHeader header = {
         .version = 1,
@@ -205,13 +222,29 @@ make_unwinding(void)
         .table_enc = DW_EH_PE_datarel | DW_EH_PE_sdata4,
         .eh_frame_ptr = -(int32_t)(size + offsetof(FrameHeader, eh_frame_ptr)),
         .fde_count = 1,
-        .initial_location = -(TEXT_TO_EH_FRAME + (int32_t)size),
+        .initial_location = -(int32_t)(to_eh_frame + size),
         .fde = (int32_t)cie_size - (int32_t)size,
     };
-    memcpy(unwinding.bytes + size, &header, sizeof(header));
-    unwinding.eh_frame_size = size;
-    unwinding.eh_frame_hdr_size = sizeof(header);
+    memcpy(made->bytes + size, &header, sizeof(header));
+    made->code_size = to_eh_frame;
+    made->eh_frame_size = size;
+    made->size = size + sizeof(header);
     return 0;
+}
+
+static int
+make_all_unwinding(void)
+{
+    if (unwinding.label.size != 0) {
+        return 0;
+    }
+    return make_unwinding(&unwinding.enter_area, _PyPerf_EnterAreaModel,
+                          _PyPerfJitdump_AREA_ROOM) < 0
+           || make_unwinding(&unwinding.share_area, _PyPerf_ShareAreaModel,
+                             _PyPerfJitdump_AREA_ROOM) < 0
+           || make_unwinding(&unwinding.label, _PyPerf_LabelModel,
+                             _PyPerfJitdump_LABEL_ROOM - LABEL_SIZE) < 0
+           ? -1 : 0;
 }
 
 /* --- The file ------------------------------------------------------------ */
@@ -280,6 +313,145 @@ continue_file(uint64_t *count)
     return -1;
 }
 
+/* --- What is put into it ------------------------------------------------- */
+
+static char *
+put(char *position, const void *bytes, size_t size)
+{
+    memcpy(position, bytes, size);
+    return position + size;
+}
+
+/* What is dumped: code at an address. */
+typedef struct {
+    const char *name;
+    size_t name_length;
+    uintptr_t address;
+    const char *code;
+    const Unwinding *unwinding;
+    bool is_mapped;             /* is there room for the unwinding? */
+    uint64_t made;
+} Dumped;
+
+static Dumped
+dumped_label(const _PyPerfSymbol *symbol)
+{
+    return (Dumped){
+        .name = symbol->name, .name_length = symbol->length,
+        .address = symbol->start, .code = _PyPerf_LabelModel,
+        .unwinding = &unwinding.label,
+        .is_mapped = LABEL_SIZE + unwinding.label.size <= symbol->room,
+        .made = symbol->made,
+    };
+}
+
+static Dumped
+dumped_code(const char *name, const char *code, const Unwinding *unwinding)
+{
+    return (Dumped){
+        .name = name, .name_length = strlen(name),
+        .address = (uintptr_t)code, .code = code,
+        .unwinding = unwinding, .is_mapped = true,
+    };
+}
+
+/* The two records, without what follows their fixed parts. */
+typedef struct {
+    UnwindingInfo info;
+    CodeLoad load;
+} Records;
+
+static Records
+begin_records(const Dumped *dumped)
+{
+    const Unwinding *const unwinding = dumped->unwinding;
+    return (Records){
+        .info = {
+            .header.id = JIT_CODE_UNWINDING_INFO,
+            .header.total_size = (uint32_t)ALIGN_8(sizeof(UnwindingInfo)
+                                                   + unwinding->size),
+            .unwinding_size = unwinding->size,
+            .eh_frame_hdr_size = unwinding->size - unwinding->eh_frame_size,
+            .mapped_size = dumped->is_mapped ? unwinding->size : 0,
+        },
+        .load = {
+            .header.id = JIT_CODE_LOAD,
+            .header.total_size = (uint32_t)ALIGN_8(
+                sizeof(CodeLoad) + dumped->name_length + 1
+                + unwinding->code_size),
+            .vma = dumped->address,
+            .code_addr = dumped->address,
+            .code_size = unwinding->code_size,
+        },
+    };
+}
+
+static size_t
+size_of_records(const Dumped *dumped)
+{
+    const Records records = begin_records(dumped);
+    return records.info.header.total_size + records.load.header.total_size;
+}
+
+/* Write the records, the unwinding information first, and return their end. */
+static char *
+put_records(char *start, const Dumped *dumped, uint32_t pid, uint32_t tid,
+            uint64_t number)
+{
+    Records records = begin_records(dumped);
+    UnwindingInfo *info = &records.info;
+    CodeLoad *load = &records.load;
+    /* Samples that are older than a record do not find it. */
+    info->header.timestamp = Py_MAX(dumped->made, jitdump.began);
+    load->header.timestamp = info->header.timestamp;
+    load->pid = pid;
+    load->tid = tid;
+    load->code_index = number;
+    char *const middle = start + info->header.total_size;
+    char *const end = middle + load->header.total_size;
+    memset(middle - 8, 0, 8);                           /* padding */
+    memset(end - 8, 0, 8);
+    start = put(start, info, sizeof(*info));
+    put(start, dumped->unwinding->bytes, dumped->unwinding->size);
+    start = put(middle, load, sizeof(*load));
+    start = put(start, dumped->name, dumped->name_length);
+    *start++ = '\0';
+    start = put(start, dumped->code,
+                dumped->unwinding->code_size - sizeof(number));
+    put(start, &number, sizeof(number));
+    return end;
+}
+
+static uint32_t
+thread_number(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+/* The code that makes areas is there before any label is used. */
+static int
+append_area_code(uint64_t *number)
+{
+    const Dumped all[] = {
+        dumped_code("_PyPerf_EnterAreaWithUnwindInfo",
+                    _PyPerf_EnterAreaWithUnwindInfo,
+                    &unwinding.enter_area),
+        dumped_code("_PyPerf_ShareAreaWithUnwindInfo",
+                    _PyPerf_ShareAreaWithUnwindInfo,
+                    &unwinding.share_area),
+    };
+    char buffer[2048];
+    char *end = buffer;
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(all); i++) {
+        assert(size_of_records(&all[i]) <= sizeof(buffer) / 2);
+        end = put_records(end, &all[i], (uint32_t)getpid(), thread_number(),
+                          (*number)++);
+    }
+    return _PyPerfFile_Append(&jitdump.file, buffer, (size_t)(end - buffer));
+}
+
+/* --- Opening ------------------------------------------------------------- */
+
 /* Make ready to add records.  perf finds the file by an executable mapping. */
 static int
 begin_file(void)
@@ -291,6 +463,9 @@ begin_file(void)
         return -1;
     }
     jitdump.began = timestamp();
+    if (append_area_code(&count) < 0) {
+        return -1;
+    }
     jitdump.count = count;
     jitdump.written = NULL;
     return 0;
@@ -320,7 +495,7 @@ ensure_open(void)
     }
     /* One that was closed meanwhile keeps its place. */
     const bool is_begun = jitdump.file.pin != NULL;
-    if ((!is_begun && choose_path() < 0) || make_unwinding() < 0
+    if ((!is_begun && choose_path() < 0) || make_all_unwinding() < 0
         || _PyPerfFile_Open(&jitdump.file) < 0) {
         return -1;
     }
@@ -340,84 +515,7 @@ ensure_open(void)
     return -1;
 }
 
-static char *
-put(char *position, const void *bytes, size_t size)
-{
-    memcpy(position, bytes, size);
-    return position + size;
-}
-
-/* The two records of a symbol, without what follows their fixed parts. */
-typedef struct {
-    UnwindingInfo info;
-    CodeLoad load;
-} Records;
-
-static size_t
-unwinding_size(void)
-{
-    return unwinding.eh_frame_size + unwinding.eh_frame_hdr_size;
-}
-
-static Records
-begin_records(const _PyPerfSymbol *symbol)
-{
-    const bool fits = TEXT_TO_EH_FRAME + unwinding_size() <= symbol->room;
-    return (Records){
-        .info = {
-            .header.id = JIT_CODE_UNWINDING_INFO,
-            .header.total_size = (uint32_t)ALIGN_8(sizeof(UnwindingInfo)
-                                                   + unwinding_size()),
-            .unwinding_size = unwinding_size(),
-            .eh_frame_hdr_size = unwinding.eh_frame_hdr_size,
-            .mapped_size = fits ? unwinding_size() : 0,
-        },
-        .load = {
-            .header.id = JIT_CODE_LOAD,
-            .header.total_size = (uint32_t)ALIGN_8(
-                sizeof(CodeLoad) + symbol->length + 1 + LABEL_SIZE),
-            .vma = symbol->start,
-            .code_addr = symbol->start,
-            .code_size = LABEL_SIZE,
-        },
-    };
-}
-
-static size_t
-size_of_records(const _PyPerfSymbol *symbol)
-{
-    const Records records = begin_records(symbol);
-    return records.info.header.total_size + records.load.header.total_size;
-}
-
-/* Write the records of a symbol, the unwinding information first, and return
-   their end. */
-static char *
-put_records(char *start, const _PyPerfSymbol *symbol, uint32_t pid,
-            uint32_t tid, uint64_t number)
-{
-    Records records = begin_records(symbol);
-    UnwindingInfo *info = &records.info;
-    CodeLoad *load = &records.load;
-    /* Samples that are older than a record do not find it. */
-    info->header.timestamp = Py_MAX(symbol->made, jitdump.began);
-    load->header.timestamp = info->header.timestamp;
-    load->pid = pid;
-    load->tid = tid;
-    load->code_index = number;
-    char *const middle = start + info->header.total_size;
-    char *const end = middle + load->header.total_size;
-    memset(middle - 8, 0, 8);                           /* padding */
-    memset(end - 8, 0, 8);
-    start = put(start, info, sizeof(*info));
-    put(start, unwinding.bytes, unwinding_size());
-    start = put(middle, load, sizeof(*load));
-    start = put(start, symbol->name, symbol->length);
-    *start++ = '\0';
-    start = put(start, _PyPerf_LabelModel, LABEL_SIZE - sizeof(number));
-    put(start, &number, sizeof(number));
-    return end;
-}
+/* --- Symbols ------------------------------------------------------------- */
 
 static const _PyPerfSymbol *
 symbol_after(const _PyPerfSymbol *symbol)
@@ -434,7 +532,8 @@ next_records(size_t limit, const char **bytes)
     if (symbol == NULL) {
         return 0;
     }
-    const size_t size = size_of_records(symbol);
+    Dumped dumped = dumped_label(symbol);
+    const size_t size = size_of_records(&dumped);
     char *start = buffer, *end = buffer + Py_MIN(limit, sizeof(buffer));
     if (size > sizeof(buffer)) {
         start = realloc(jitdump.piece.on_heap, size);
@@ -446,16 +545,19 @@ next_records(size_t limit, const char **bytes)
         end = start;
     }
     const uint32_t pid = (uint32_t)getpid();
-    const uint32_t tid = (uint32_t)syscall(SYS_gettid);
+    const uint32_t tid = thread_number();
     jitdump.piece.count = jitdump.count;
     char *position = start;
     do {
-        position = put_records(position, symbol, pid, tid,
+        position = put_records(position, &dumped, pid, tid,
                                jitdump.piece.count++);
         jitdump.piece.last = symbol;
         symbol = symbol->next;
+        if (symbol != NULL) {
+            dumped = dumped_label(symbol);
+        }
     } while (symbol != NULL && end > position
-             && (size_t)(end - position) >= size_of_records(symbol));
+             && (size_t)(end - position) >= size_of_records(&dumped));
     *bytes = start;
     return position - start;
 }

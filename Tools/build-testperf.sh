@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds what our tests need in C, against the interpreter in place: the extension
-# modules _testperf and _testperf_evaluators, and the library that lets calls fail.
-# None is installed.
+# modules _testperf, _testperf_evaluators and _testperf_unwind, and the library that
+# lets calls fail.  None is installed.
 # Called by the Makefile.
 #
 # usage: Tools/build-testperf.sh PYTHON DIRECTORY
@@ -25,6 +25,15 @@ for module in _testperf _testperf_evaluators; do
         -I"$tree/Include/internal" \
         -o "$into/$module$(config EXT_SUFFIX)" "Modules/$module.c"
 done
+
+# In a cross build there may be no compiler for this.
+cxx=$(config CXX)
+if command -v "${cxx%% *}" >/dev/null; then
+    # shellcheck disable=SC2046,SC2086
+    $cxx -shared $(config CCSHARED) -O2 -Wall -Wextra -I"$build" -Itree/Include \
+        -o "$into/_testperf_unwind$(config EXT_SUFFIX)" \
+        Modules/_testperf_unwind.cpp
+fi
 
 # Without the interpreter's flags: it is loaded before any sanitizer's library.
 # shellcheck disable=SC2046

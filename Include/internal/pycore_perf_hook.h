@@ -64,7 +64,8 @@ typedef struct {
 extern _PyPerf_enterfunc _PyPerf_EnterArea;
 extern _PyPerf_sharefunc _PyPerf_ShareArea;
 
-/* They see the labels, and must have unwind information for them. */
+/* The same in another place, for which the jitdump has unwind information:
+ * profilers that read it see the labels. */
 extern _PyPerf_enterfunc _PyPerf_EnterAreaWithUnwindInfo;
 extern _PyPerf_sharefunc _PyPerf_ShareAreaWithUnwindInfo;
 

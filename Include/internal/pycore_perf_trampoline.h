@@ -122,6 +122,9 @@ extern const char *_PyPerfJitdump_Path(void);
  * information: see the drawing in Python/perf_jitdump.c. */
 #define _PyPerfJitdump_LABEL_ROOM 128
 
+/* And behind each function that makes areas: see Python/asm_trampoline_*.S. */
+#define _PyPerfJitdump_AREA_ROOM 192
+
 /* --- For the specialiser and the evaluators ------------------------------ */
 
 #ifdef PY_HAVE_PERF_TRAMPOLINE

@@ -27,7 +27,8 @@ import unittest
 from test.support import perf_jitdump
 from test.support.perf_arch import HERE
 from test.support.perf_jitdump import align_8
-from test.support.perf_jitdump_case import JitdumpTestCase, symbol_of
+from test.support.perf_jitdump_case import (AREA_CODE, JitdumpTestCase,
+                                            symbol_of)
 
 if HERE is None:
     raise unittest.SkipTest("the perf trampoline does not know this "
@@ -42,7 +43,6 @@ END = EH_FRAME_HDR + 20
 ROOM = 0x80
 MAP_ROOM = 0x10         # of a symbol that was made for the map
 
-UNWINDING_SIZE = align_8(40 + END - EH_FRAME)   # of a record
 MAX_SIZE = 300          # of a function's records, without its name
 
 
@@ -86,6 +86,8 @@ class FormatTest(JitdumpTestCase):
             first_back_end=self.FIRST_BACK_END, lengths=self.LENGTHS))
         self.dump = perf_jitdump.read(self.result.path)
         self.symbols = self.dump.symbols()
+        self.labels = [both for both in self.symbols
+                       if both[1].name not in AREA_CODE]
         self.ours = [both for both in self.symbols
                      if both[1].name.startswith("py::q")]
 
@@ -102,17 +104,24 @@ class FormatTest(JitdumpTestCase):
         made = struct.pack("<IIIIIIQQ", 0x4A695444, 1, 40,
                            HERE.elf_machine, 0, pid, header.timestamp, 0)
         for index, (unwinding, load) in enumerate(self.symbols):
-            made += struct.pack("<IIQQQQ", 4, UNWINDING_SIZE, load.timestamp,
-                                END - EH_FRAME, END - EH_FRAME_HDR,
+            eh_frame_size = EH_FRAME_HDR - EH_FRAME
+            code = HERE.label_code
+            if load.name in AREA_CODE:
+                eh_frame_size = len(unwinding.eh_frame)
+                code = load.code[:-8]
+            made += struct.pack("<IIQQQQ", 4,
+                                align_8(40 + eh_frame_size + 20),
+                                load.timestamp, eh_frame_size + 20, 20,
                                 unwinding.mapped_size)
             made += unwinding.eh_frame + unwinding.eh_frame_hdr
             made += bytes(align_8(len(made)) - len(made))
             name = load.name.encode()
-            size = align_8(56 + len(name) + 1 + TEXT_SIZE)
+            code += struct.pack("<Q", index)
+            size = align_8(56 + len(name) + 1 + len(code))
             record = struct.pack("<IIQIIQQQQ", 0, size, load.timestamp, pid,
                                  pid, load.code_addr, load.code_addr,
-                                 TEXT_SIZE, index)
-            record += name + b"\0" + HERE.label_code + struct.pack("<Q", index)
+                                 len(code), index)
+            record += name + b"\0" + code
             made += record + bytes(size - len(record))
         data = pathlib.Path(self.result.path).read_bytes()
         self.assertEqual(len(data), len(made))
@@ -152,7 +161,7 @@ class FormatTest(JitdumpTestCase):
         executable = [range(int(start, 16), int(end, 16)) for start, end
                       in re.findall(r"^(\w+)-(\w+) r-xp 0+ 00:00 0 *$",
                                     self.result.out, re.MULTILINE)]
-        for load in self.dump.loads:
+        for _, load in self.labels:
             self.assertEqual(load.code_addr % 16, 0)
             self.assertTrue([those for those in executable
                              if load.code_addr in those])
@@ -254,7 +263,9 @@ class UnwindingTest(JitdumpTestCase):
 
     def test_same_for_all(self):
         self.assertEqual({unwinding.body for unwinding, load
-                          in self.dump.symbols()}, {self.unwinding.body})
+                          in self.dump.symbols()
+                          if load.name not in AREA_CODE},
+                         {self.unwinding.body})
 
     def test_layout(self):
         self.assertEqual(self.load.code_size, TEXT_SIZE)
@@ -307,24 +318,60 @@ class UnwindingTest(JitdumpTestCase):
                 decoded[start] = by_place[match[1]], body, end - start
         return decoded
 
-    def test_same_as_assembled(self):
+    def assembled(self):
+        """Return the path of the object file."""
         machine = sysconfig.get_config_var("MULTIARCH").partition("-")[0]
         build = pathlib.Path(sys.executable).resolve().parent
         path = build / "Python" / f"asm_trampoline_{machine}.o"
         if not path.exists():
             self.skipTest(f"{path} is only where Python was built")
-        model = re.search(r"([0-9a-f]{16}) +(\d+) .* _PyPerf_LabelModel$",
-                          self.readelf("--symbols", path), re.MULTILINE)
-        self.assertEqual(int(model[2]), TEXT_SIZE)
-        made = self.elf_file()
-        address = self.text_address(made)
-        self.assertEqual(self.frames(made)[address],
-                         self.frames(path)[int(model[1], 16)])
+        return path
 
-    def elf_file(self):
+    def place(self, symbol):
+        """Return its address and size in the object file."""
+        address, size = re.search(
+            rf"([0-9a-f]{{16}}) +(\d+) .* {symbol}$",
+            self.readelf("--symbols", self.assembled()), re.MULTILINE).groups()
+        return int(address, 16), int(size)
+
+    def assert_same_as_assembled(self, made, model):
+        self.assertEqual(self.frames(made)[self.text_address(made)],
+                         self.frames(self.assembled())[self.place(model)[0]])
+
+    def test_same_as_assembled(self):
+        self.assertEqual(self.place("_PyPerf_LabelModel")[1], TEXT_SIZE)
+        self.assert_same_as_assembled(self.elf_file(), "_PyPerf_LabelModel")
+
+    def test_area_code(self):
+        # The functions that run, with the unwind information of the models.
+        path = self.assembled()
+        with open(path, "rb") as file:
+            data = file.read()
+        offset = int(re.search(r" \.text +PROGBITS +\w+ ([0-9a-f]+) ",
+                               self.readelf("--sections", path))[1], 16)
+        found = {load.name: (unwinding, load)
+                 for unwinding, load in self.dump.symbols()}
+        self.assertLess(found.keys() & set(AREA_CODE), found.keys())
+        for name, model in zip(AREA_CODE, ("_PyPerf_EnterAreaModel",
+                                           "_PyPerf_ShareAreaModel")):
+            unwinding, load = found[name]
+            address, size = self.place(name)
+            self.assertEqual(load.code[:size],
+                             data[offset + address:][:size])
+            self.assertEqual(self.place(model)[1], size)
+            self.assert_same_as_assembled(self.elf_file(unwinding, load),
+                                          model)
+            # All that perf maps there lies within what never runs.
+            end = address + load.code_size + unwinding.mapped_size
+            following = min(self.place(symbol)[0] for symbol
+                            in (*AREA_CODE, "_PyPerf_EnterAreaModel")
+                            if self.place(symbol)[0] > address)
+            self.assertLessEqual(end, following)
+
+    def elf_file(self, unwinding=None, load=None):
         path = os.path.join(self.directory, "made.so")
         pathlib.Path(path).write_bytes(perf_jitdump.elf_file(
-            self.dump.header, self.unwinding, self.load))
+            self.dump.header, unwinding or self.unwinding, load or self.load))
         return path
 
     def text_address(self, path):

@@ -44,6 +44,11 @@ def clean_environment(**variables):
     return env | variables
 
 
+# Code that is dumped without being a label, for its unwind information.
+AREA_CODE = ["_PyPerf_EnterAreaWithUnwindInfo",
+             "_PyPerf_ShareAreaWithUnwindInfo"]
+
+
 class Result:
     """A process that has ended."""
 

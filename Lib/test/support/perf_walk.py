@@ -262,8 +262,8 @@ class Native:
 
         Its functions lie one behind the other."""
         ranges = [self.range(f"_PyPerf_{way}Area{suffix}")
-                  for way in ("Enter", "Share")
-                  for suffix in ("", "WithUnwindInfo")]
+                  for suffix in ("", "WithUnwindInfo")
+                  for way in ("Enter", "Share")]
         for (_, end), (start, _) in zip(ranges, ranges[1:]):
             assert start == end
         return ranges[0][0], ranges[-1][1]

@@ -27,6 +27,7 @@
 #include <fcntl.h>
 #include <link.h>                 // dl_iterate_phdr()
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -275,6 +276,13 @@ CALL('X', ENOSYS, -1, int, statx,
       struct statx *st), (directory, path, flags, mask, st))
 CALL('P', ENOMEM, -1, int, poll,
      (struct pollfd *fds, nfds_t count, int timeout), (fds, count, timeout))
+
+/* These tell what went wrong by what they return. */
+CALL('G', errno, ENOMEM, int, pthread_getattr_np,
+     (pthread_t thread, pthread_attr_t *attributes), (thread, attributes))
+CALL('S', errno, EINVAL, int, pthread_attr_getstack,
+     (const pthread_attr_t *attributes, void **lowest, size_t *size),
+     (attributes, lowest, size))
 
 /* Finds nothing. */
 CALL('i', errno, 0, int, dl_iterate_phdr,

@@ -17,13 +17,11 @@
 #include "pycore_perf_caller.h"
 #include "pycore_perf_hook.h"
 #include "pycore_perf_labels.h"
+#include "pycore_perf_process.h"
 #include "pycore_perf_trampoline.h"
 #include "pycore_pystate.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
-#include <sys/resource.h>
 
 /* --- Kinds of areas ------------------------------------------------------ */
 
@@ -72,7 +70,7 @@ _PyPerfHook_UseAreas(const _PyPerf_AreaCode *code, bool shows_native)
 #define SHARED_PART(size) ((size) / 4)
 #define NATIVE_PART(size) ((size) / 20)
 
-/* If nobody can tell the size of a stack. */
+/* If nobody can tell how much of a stack is left. */
 #define ASSUMED_STACK_SIZE ((size_t)1 << 16)
 
 /* The C stack of this thread, as it was when it first came here. */
@@ -88,26 +86,28 @@ stack_pointer(void)
     return (uintptr_t)__builtin_frame_address(0);
 }
 
+static bool is_sealed;
+
 /* Find out once how much stack the thread has left, whoever made it. */
 static Py_NO_INLINE void
 measure_stack(void)
 {
-    const int error = errno;
     const uintptr_t here = stack_pointer();
-    pthread_attr_t attributes;
-    void *lowest;
-    size_t size;
-    stack.size = ASSUMED_STACK_SIZE;
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-        if (pthread_attr_getstack(&attributes, &lowest, &size) == 0
-            && here - (uintptr_t)lowest < size) {
-            stack.size = here - (uintptr_t)lowest;
-        }
-        pthread_attr_destroy(&attributes);
+    stack.size = is_sealed ? 0 : _PyPerfProcess_StackBelow(here);
+    if (stack.size == 0) {
+        stack.size = ASSUMED_STACK_SIZE;
     }
     stack.shared_floor = here - SHARED_PART(stack.size);
     stack.native_floor = here - NATIVE_PART(stack.size);
-    errno = error;
+}
+
+void
+_PyPerfHook_Seal(bool yes)
+{
+    if (stack.size == 0) {
+        measure_stack();
+    }
+    is_sealed = yes;
 }
 
 /* May an entry from C take stack here? */
@@ -262,7 +262,25 @@ stop_standing_in(PyThreadState *tstate, const _PyPerf_CFrame *cframe)
  *             no tool                         a tool
  *     off     NULL                            the tool's function
  *     on      _PyPerfTrampoline_EvalFrame     eval_frame_of_tool
+ *
+ * A forked child that has not called a function yet has, when on without a
+ * tool, eval_first_call.  Evaluators that are running call functions through
+ * C under it, and so all calls come by.
  */
+
+static bool awaits_call;
+
+static PyObject *
+eval_first_call(PyThreadState *tstate, _PyInterpreterFrame *frame,
+                int throwflag)
+{
+    const bool was_awaited = awaits_call;
+    _PyPerfHook_AwaitCall(false);
+    if (was_awaited) {
+        _PyPerfTrampoline_FirstCall();
+    }
+    return _PyPerfTrampoline_EvalFrame(tstate, frame, throwflag);
+}
 
 /* Only with eval_frame_of_tool the tool's function has to be kept: here, for
    each interpreter that was ever on.  Identifiers start again with a new
@@ -365,6 +383,10 @@ eval_frame_of_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
     if (given.frame == frame && given.caller == tstate->cframe) {
         return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
     }
+    if (awaits_call) {
+        _PyPerfHook_AwaitCall(false);
+        _PyPerfTrampoline_FirstCall();
+    }
     /* Written by hand, this may be in an interpreter that was never on. */
     const Tool *tool = find_tool(tstate->interp);
     if (tool == NULL || tool->eval_frame == NULL) {
@@ -387,6 +409,7 @@ tool_behind(PyInterpreterState *interp, _PyFrameEvalFunction eval_frame)
         return tool != NULL ? tool->eval_frame : NULL;
     }
     if (eval_frame == _PyPerfTrampoline_EvalFrame
+        || eval_frame == eval_first_call
         || eval_frame == _PyEval_EvalFrameDefault) {
         return NULL;
     }
@@ -408,8 +431,9 @@ set_tool_while_on(PyInterpreterState *interp, _PyFrameEvalFunction eval_frame)
         return -1;
     }
     tool->eval_frame = eval_frame;
-    interp->eval_frame = eval_frame == NULL ? _PyPerfTrampoline_EvalFrame
-                                            : eval_frame_of_tool;
+    interp->eval_frame = eval_frame != NULL ? eval_frame_of_tool
+                         : awaits_call ? eval_first_call
+                         : _PyPerfTrampoline_EvalFrame;
     return 0;
 }
 
@@ -430,7 +454,23 @@ int
 _PyPerfHook_IsInstalled(PyInterpreterState *interp)
 {
     return interp->eval_frame == _PyPerfTrampoline_EvalFrame
-           || interp->eval_frame == eval_frame_of_tool;
+           || interp->eval_frame == eval_frame_of_tool
+           || interp->eval_frame == eval_first_call;
+}
+
+void
+_PyPerfHook_AwaitCall(bool yes)
+{
+    const _PyFrameEvalFunction from = yes ? _PyPerfTrampoline_EvalFrame
+                                          : eval_first_call;
+    awaits_call = yes;
+    for (PyInterpreterState *interp = PyInterpreterState_Head();
+         interp != NULL; interp = PyInterpreterState_Next(interp)) {
+        if (interp->eval_frame == from) {
+            interp->eval_frame = yes ? eval_first_call
+                                     : _PyPerfTrampoline_EvalFrame;
+        }
+    }
 }
 
 int

@@ -14,8 +14,10 @@
 #include "Python.h"
 #include "pycore_perf_process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -164,6 +166,31 @@ _PyPerfProcess_StartTime(void)
     }
 #endif
     return process.started;
+}
+
+/* --- The C stack --------------------------------------------------------- */
+
+size_t
+_PyPerfProcess_StackBelow(uintptr_t address)
+{
+    size_t below = 0;
+#ifdef __linux__
+    const int error = errno;
+    pthread_attr_t attributes;
+    void *lowest;
+    size_t size;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        if (pthread_attr_getstack(&attributes, &lowest, &size) == 0
+            && address - (uintptr_t)lowest < size) {
+            below = address - (uintptr_t)lowest;
+        }
+        pthread_attr_destroy(&attributes);
+    }
+    errno = error;
+#else
+    (void)address;
+#endif
+    return below;
 }
 
 /* --- Writing ------------------------------------------------------------- */

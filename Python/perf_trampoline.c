@@ -8,8 +8,9 @@
  * the process.  Python/perf_hook.c keeps what belongs to an interpreter.
  *
  * Fork: the child closes its parent's file and, if any interpreter is on,
- * lists all inherited symbols in a file of its own.  A child that nobody told
- * of the fork does so before it adds a symbol.  Failure: activation reports
+ * lists all inherited symbols in a file of its own when it calls its first
+ * function.  A child that nobody told of the fork does so before it adds a
+ * symbol.  Failure: activation reports
  * it; later, one line on stderr, and the program runs on with nameless
  * functions.  The program's pending exception is never touched.
  *
@@ -31,8 +32,10 @@
 #include <errno.h>
 #include <limits.h>               // PATH_MAX
 #include <stdbool.h>
+#include <unistd.h>               // getpid()
 
-/* For so long symbols may wait for others that are made at start-up. */
+/* For so long symbols may wait for others that are made at start-up, and those
+   that a program's fork handlers make for the first call after them. */
 #define MAX_HOLD_NANOSECONDS (20 * 1000 * 1000)
 
 /* --- Back ends ----------------------------------------------------------- */
@@ -93,6 +96,13 @@ static struct {
         bool is_only_for_imports;
         uint64_t since;         /* CLOCK_MONOTONIC, nanoseconds */
     } hold;                     /* see may_wait() */
+    pid_t pid;                  /* the number that process had */
+    struct {
+        bool has_no_file;       /* ...yet, and is to get one */
+        bool runs_handlers;     /* of the program, for forks */
+        bool has_symbols;       /* that its parent has not */
+        uint64_t since;
+    } child;
 } trampoline;
 
 static const BackEnd *
@@ -116,6 +126,18 @@ complete_file(const BackEnd *back_end)
     }
     _PyPerfLabels_TakeArena(!back_end->is_shared());
     return back_end->write();
+}
+
+/* Write what the file in use lacks.  A forked child gets its file now. */
+static int
+write_symbols(void)
+{
+    if (!trampoline.child.has_no_file) {
+        return trampoline.back_end->write();
+    }
+    trampoline.child.has_no_file = false;
+    _PyPerfHook_AwaitCall(false);
+    return complete_file(trampoline.back_end);
 }
 
 /* Errors that concern the directory, and so all processes of a family. */
@@ -144,6 +166,38 @@ warn(int error)
     }
 }
 
+static void
+write_or_warn(void)
+{
+    if (write_symbols() < 0) {
+        warn(errno);
+    }
+}
+
+static bool is_on_anywhere(void);
+
+/* This is a forked child.  If an interpreter is on, it is to get a file.
+   Return whether that is the parent's, because it has the same number. */
+static bool
+leave_parent(void)
+{
+    const pid_t parent = trampoline.pid;
+    trampoline.pid = getpid();
+    _PyPerfProcess_AfterFork_Child();
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(back_ends); i++) {
+        back_ends[i].after_fork_child();
+    }
+    _PyPerfLabels_AfterFork_Child();
+    trampoline.process = _PyPerfProcess_Stamp();
+    trampoline.has_warned = false;
+    if (!is_on_anywhere()) {
+        trampoline.back_end = NULL;
+    }
+    trampoline.child.has_no_file = trampoline.back_end != NULL;
+    trampoline.child.runs_handlers = false;
+    return trampoline.pid == parent;
+}
+
 /* C programs fork without telling Python: uWSGI, unless asked to.  Called
    before an addition, or two children would name one address differently. */
 static void
@@ -151,7 +205,10 @@ notice_fork(void)
 {
     if (trampoline.back_end != NULL
         && trampoline.process != _PyPerfProcess_Stamp()) {
-        _PyPerfTrampoline_AfterFork_Child(_PyThreadState_GET());
+        (void)leave_parent();
+        if (trampoline.back_end != NULL) {
+            write_or_warn();
+        }
     }
 }
 
@@ -190,6 +247,10 @@ has_to_be_written(PyCodeObject *code, const _PyPerfSymbol *symbol)
     if (trampoline.back_end == NULL || trampoline.is_sealed) {
         return false;
     }
+    if (trampoline.child.runs_handlers) {
+        trampoline.child.has_symbols = true;
+        return symbol->made - trampoline.child.since >= MAX_HOLD_NANOSECONDS;
+    }
     return !trampoline.hold.is_active || !may_wait(code, symbol);
 }
 
@@ -202,7 +263,7 @@ _PyPerfTrampoline_Announce(PyCodeObject *code)
     }
     int result = _PyPerfLabels_Assign(code, &new_symbol);
     if (new_symbol != NULL && has_to_be_written(code, new_symbol)) {
-        return trampoline.back_end->write();
+        return write_symbols();
     }
     return result;
 }
@@ -266,7 +327,10 @@ use_back_end(const BackEnd *back_end)
     }
     trampoline.back_end = back_end;
     trampoline.process = _PyPerfProcess_Stamp();
+    trampoline.pid = getpid();
     trampoline.has_warned = false;
+    trampoline.child.has_no_file = false;
+    _PyPerfHook_AwaitCall(false);
     return 0;
 }
 
@@ -281,6 +345,7 @@ _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name,
     }
     _PyPerfProcess_Watch();
     trampoline.is_sealed = false;
+    _PyPerfHook_Seal(false);
     _PyPerfLabels_Seal(false);
     notice_fork();
     if (_PyPerfLabels_Init(back_end->label_room) < 0) {
@@ -318,9 +383,8 @@ _PyPerfTrampoline_ReleaseSymbols(void)
 {
     if (trampoline.hold.is_active) {
         trampoline.hold.is_active = false;
-        if (trampoline.back_end != NULL && !trampoline.is_sealed
-            && trampoline.back_end->write() < 0) {
-            warn(errno);
+        if (trampoline.back_end != NULL && !trampoline.is_sealed) {
+            write_or_warn();
         }
     }
 }
@@ -333,6 +397,9 @@ _PyPerfTrampoline_Seal(void)
         return set_os_error(trampoline.back_end);
     }
     trampoline.hold.is_active = false;
+    trampoline.child.has_no_file = false;
+    _PyPerfHook_AwaitCall(false);
+    _PyPerfHook_Seal(true);
     trampoline.is_sealed = true;
     _PyPerfLabels_Seal(true);
     return 0;
@@ -360,23 +427,38 @@ _PyPerfTrampoline_BackEnd(int *shows_native)
 void
 _PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
 {
-    const BackEnd *back_end = trampoline.back_end;
     if (trampoline.is_sealed) {
         return;                 /* the next activation finds out */
     }
-    _PyPerfProcess_AfterFork_Child();
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(back_ends); i++) {
-        back_ends[i].after_fork_child();
+    const bool shares_file = leave_parent();
+    if (trampoline.back_end == NULL) {
+        return;
     }
-    _PyPerfLabels_AfterFork_Child();
-    trampoline.process = _PyPerfProcess_Stamp();
-    trampoline.has_warned = false;
-    if (back_end == NULL || !is_on_anywhere()) {
-        trampoline.back_end = NULL;
+    if (shares_file) {
+        write_or_warn();        /* new labels must not be those of the parent */
+        return;
     }
-    else if (complete_file(back_end) < 0) {
-        warn(errno);
+    trampoline.child.runs_handlers = true;
+    trampoline.child.since = (uint64_t)_PyTime_GetMonotonicClock();
+}
+
+void
+_PyPerfTrampoline_AfterForkHandlers_Child(void)
+{
+    trampoline.child.runs_handlers = false;
+    if (trampoline.child.has_no_file) {
+        _PyPerfHook_AwaitCall(true);
     }
+}
+
+void
+_PyPerfTrampoline_FirstCall(void)
+{
+    int error = errno;
+    if (trampoline.child.has_no_file && trampoline.back_end != NULL) {
+        write_or_warn();
+    }
+    errno = error;
 }
 
 void
@@ -385,8 +467,11 @@ _PyPerfTrampoline_Fini(void)
     if (trampoline.back_end == NULL || trampoline.is_sealed) {
         return;
     }
-    /* What could not be written when it was new. */
-    (void)trampoline.back_end->write();
+    /* What could not be written when it was new; but no file for a child that
+       has called nothing. */
+    if (!trampoline.child.has_no_file || trampoline.child.has_symbols) {
+        (void)write_symbols();
+    }
     trampoline.back_end->close();
     trampoline.back_end = NULL;
 }

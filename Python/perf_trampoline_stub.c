@@ -71,6 +71,11 @@ _PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
 }
 
 void
+_PyPerfTrampoline_AfterForkHandlers_Child(void)
+{
+}
+
+void
 _PyPerfTrampoline_Fini(void)
 {
     PyUnstable_PerfMapState_Fini();

@@ -97,6 +97,15 @@ extern void _PyPerfHook_Remove(PyInterpreterState *interp);
 
 extern int _PyPerfHook_IsInstalled(PyInterpreterState *interp);
 
+/* Let the next call of a Python function, in any interpreter in which the hook
+ * is installed, first call _PyPerfTrampoline_FirstCall(); or no longer. */
+extern void _PyPerfHook_AwaitCall(bool yes);
+extern void _PyPerfTrampoline_FirstCall(void);
+
+/* Make no system calls from now on, or again: a thread that has not called a
+ * function yet is taken for one with a small C stack. */
+extern void _PyPerfHook_Seal(bool is_sealed);
+
 /* Return code's label.  If it is new, announce its symbol.  Never fails. */
 extern uintptr_t _PyPerfTrampoline_Label(PyCodeObject *code);
 

@@ -33,6 +33,10 @@ extern void _PyPerfProcess_AfterFork_Child(void);
  * the interpreter started. */
 extern double _PyPerfProcess_StartTime(void);
 
+/* How many bytes of this thread's C stack are below the address.  0: nobody
+ * knows, or it is on another stack. */
+extern size_t _PyPerfProcess_StackBelow(uintptr_t address);
+
 /* write(), but the process gets no signal for it: not if the file is as large
  * as it may be, nobody reads the pipe, or it must not write to the terminal.
  * The call fails, or writes, as if the signal were ignored. */

@@ -74,8 +74,11 @@ extern int _PyPerfTrampoline_Announce(PyCodeObject *code);
 extern int _PyPerfTrampoline_Seal(void);
 extern int _PyPerfTrampoline_IsSealed(void);
 
-/* Give the child its own files and fresh label space. */
+/* Forget the parent's files, before the child runs Python code.  It gets its
+ * own when it calls its first function after the program's fork handlers: many
+ * a child only becomes another program. */
 extern void _PyPerfTrampoline_AfterFork_Child(PyThreadState *tstate);
+extern void _PyPerfTrampoline_AfterForkHandlers_Child(void);
 
 /* Close the files at the end of the runtime.  Labels outlive it. */
 extern void _PyPerfTrampoline_Fini(void);

@@ -44,7 +44,7 @@ LIBRARY = pathlib.Path(_testperf.__file__).with_name("testperf_faults.so")
 OBJECTS = {
     "perf_process": "Python", "perf_file": "Python", "perf_map": "Python",
     "perf_jitdump": "Python", "perf_labels": "Python",
-    "perf_trampoline": "Python", "perf_sys": "Python",
+    "perf_trampoline": "Python", "perf_sys": "Python", "perf_hook": "Python",
     "codesymbol": "Objects", "hashtable": "Python",
 }
 
@@ -56,6 +56,7 @@ LETTERS = {
     "dl_iterate_phdr": "i", "open": "o", "fcntl": "d", "close": "x",
     "write": "wpeb", "malloc": "m", "calloc": "c", "realloc": "q",
     "flock": "f", "madvise": "a", "getrandom": "n", "statx": "X", "poll": "P",
+    "pthread_getattr_np": "G", "pthread_attr_getstack": "S",
 }
 CANNOT_FAIL = {
     "free", "getenv", "geteuid", "getpid", "syscall",   # syscall: gettid()
@@ -65,6 +66,7 @@ CANNOT_FAIL = {
     "__errno_location", "abort", "__assert_fail",
     "sysconf",                                  # of constants of the system
     "pthread_mutex_lock", "pthread_mutex_unlock",       # of the default kind
+    "pthread_self", "pthread_attr_destroy",
     "pthread_sigmask", "sigaddset", "sigemptyset",      # of signals that exist
     "sigismember", "sigpending", "sigtimedwait",
     "_GLOBAL_OFFSET_TABLE_", "__ehdr_start",
@@ -73,7 +75,7 @@ CANNOT_FAIL = {
 CALLED_BY_POINTER = {("hashtable", "malloc")}
 
 # Faults that lose nothing: neither a warning nor an exception need follow.
-HARMLESS = set("hkgxUebfanXP")
+HARMLESS = set("hkgxUebfanXPGS")
 # Without these, standard error is not recognised, and gets no warning.
 NEEDED_TO_WARN = set("sXP")
 

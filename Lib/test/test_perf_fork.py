@@ -349,6 +349,168 @@ class ForkTest(unittest.TestCase):
 
 
 @requires_trampoline
+class FirstCallTest(unittest.TestCase):
+    """A child's file is made when it first calls a function."""
+
+    # The functions have run in the parent, so no new symbol asks for a file.
+    FUNCTIONS = """
+        import functools, threading         # it has fork handlers
+        def function(): checker.check()
+        def generator(): yield function()
+        class Class:
+            def __getitem__(self, key): function()
+            def __init__(self): function()
+        def get(sequence): return sequence[0]
+        def key(_): function()
+        sequence = Class()
+        def look(at_fork):
+            own = symbols()
+            assert at_fork.items() <= own.items(), at_fork.keys() - own.keys()
+            assert [name for *_, name in read_map(os.getpid())
+                    if "_after_fork:" in name]
+            checker.finish(at_least=1)
+        def fork(at_fork):
+            pid = os.fork()
+            if pid == 0:
+                # Nothing but functions in C.
+                path = f"/tmp/perf-{os.getpid()}.map"
+                if os.access(path, 0) and os.stat(path).st_mtime > started:
+                    os._exit(1)
+                CALL
+                if not os.access(path, 0):
+                    os._exit(2)
+                look(at_fork)
+                os._exit(0)
+            return pid
+        for _ in range(20):             # until it is specialised
+            CALL
+        PREPARE
+        pid = fork(symbols())
+        remove_at_exit(pid)
+        assert os.waitpid(pid, 0)[1] == 0
+    """
+
+    CALLS = {
+        "plain": "function()",
+        "from C": "sorted([1], key=key)",
+        "generator": "next(generator())",
+        "loop": "for _ in generator(): pass",
+        "class": "Class()",
+        "subscript": "sequence[0]",
+        "partial": "functools.partial(function)()",
+    }
+
+    def check(self, call, prepare="pass"):
+        with self.subTest(call=call):
+            run(textwrap.dedent(self.FUNCTIONS).replace("CALL", call)
+                .replace("PREPARE", prepare), "-X", "perf")
+
+    def test_each_kind_of_call(self):
+        for call in self.CALLS.values():
+            self.check(call)
+
+    def test_below_another_tool(self):
+        for call in self.CALLS.values():
+            self.check(call, "_testperf.install_evaluator()")
+
+    def test_beside_another_tool(self):
+        # Which is gone when the first function is called.
+        self.check("_testperf.install_evaluator(); "
+                   "_testperf.remove_evaluator(); function()")
+
+    def test_no_call(self):
+        # The fork handlers of threading are functions of Python.
+        run("""
+            import signal
+
+            def check(pid, status=0):
+                remove_at_exit(pid)
+                assert os.waitpid(pid, 0)[1] == status
+                assert not is_newer_map(pid)
+
+            activate()
+            make("before")()
+            for _ in range(3):
+                pid = os.fork()
+                if pid == 0:
+                    os._exit(0)
+                check(pid)
+                pid = os.fork()
+                if pid == 0:
+                    os.close(0)
+                    os.execv("/bin/true", ["true"])
+                check(pid)
+                pid = os.fork()
+                if pid == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                check(pid, signal.SIGKILL)
+            """)
+
+    def test_slow_fork_handler(self):
+        # Its name is there before it is done.
+        run("""
+            def slow():
+                before()
+                time.sleep(0.03)
+                late()
+                pages.append("late" in symbols())
+            pages = []
+            before, late = make("early"), make("late")
+            os.register_at_fork(after_in_child=slow)
+            activate()
+            pid = os.fork()
+            if pid == 0:
+                os._exit(not ({"slow:", "early", "late"}
+                              <= {name.partition("/")[0] for name in
+                                  symbols()} and pages == [True]))
+            remove_at_exit(pid)
+            assert os.waitpid(pid, 0)[1] == 0
+            """)
+
+    def test_switched_before_the_first_call(self):
+        run("""
+            def child_deactivates():
+                pass
+            activate()
+            make("before")()
+            of_parent = symbols()
+            own_names = symbols
+            for again in False, True:
+                pid = os.fork()
+                if pid == 0:
+                    sys.deactivate_stack_trampoline()
+                    make("while_off")()
+                    status = 0
+                    if again:
+                        sys.activate_stack_trampoline("perf")
+                        make("while_on")()
+                        own = symbols()
+                        status = not (of_parent.items() <= own.items()
+                                      and "while_on" in own
+                                      and "while_off" not in own)
+                    os._exit(status)
+                remove_at_exit(pid)
+                assert os.waitpid(pid, 0)[1] == 0
+                assert is_newer_map(pid) == again
+            """)
+
+    def test_compile_code(self):
+        # An addition that no call leads to.
+        run("""
+            activate()
+            make("before")()
+            code = make("compiled").__code__
+            pid = os.fork()
+            if pid == 0:
+                _testperf.compile_code(code)
+                os._exit(0)
+            remove_at_exit(pid)
+            assert os.waitpid(pid, 0)[1] == 0
+            assert {"before", "compiled"} <= symbols(pid).keys()
+            """)
+
+
+@requires_trampoline
 class PreForkTest(unittest.TestCase):
     """What servers do that prepare everything and then fork."""
 

@@ -247,6 +247,48 @@ class SandboxTest(JitdumpTestCase):
                 self.assertNotIn(b"unseen_as_well", data)
                 self.assertNotIn(b"py::new 1:", data)
 
+    @not_emulated("it makes system calls of its own")
+    def test_sealed_at_once(self):
+        # C has called no function since the activation.
+        for back_end in "perf", "perf_jit":
+            result = self.run_command(self.command(self.PROGRAM.replace(
+                "SEAL", f"sys.activate_stack_trampoline({back_end!r}); "
+                        "sys.seal_stack_trampoline()")))
+            if result.out == "cannot":
+                self.skipTest("this kernel has no seccomp")
+            self.assertEqual((result.status, result.out, result.err),
+                             (0, "45", ""))
+
+    @not_emulated("it makes system calls of its own")
+    def test_other_thread(self):
+        # Nor has C called one in this thread.
+        result = self.run_command(self.command(SANDBOX + textwrap.dedent('''
+            import threading
+            def in_thread():
+                ready.release()
+                go.acquire()
+                enter_sandbox()
+                result = sorted([2, 1], key=lambda n: nested(n, 200))
+                os.write(1, b"12" if result == [1, 2] else b"wrong")
+                os._exit(0)
+            def nested(n, depth):
+                return list(map(nested, [n], [depth - 1]))[0] if depth else n
+            ready, go = threading.Lock(), threading.Lock()
+            ready.acquire()
+            go.acquire()
+            thread = threading.Thread(target=in_thread)
+            thread.start()
+            ready.acquire()
+            sys.activate_stack_trampoline("perf")
+            sys.seal_stack_trampoline()
+            go.release()
+            thread.join()
+        ''')))
+        if result.out == "cannot":
+            self.skipTest("this kernel has no seccomp")
+        self.assertEqual((result.status, result.out, result.err),
+                         (0, "12", ""))
+
     def test_unsealed_by_activation(self):
         for back_end in "perf", "perf_jit":
             result = self.run_script(f"""

@@ -285,6 +285,7 @@ class EndTest(RecordingTestCase):
             if pid == 0:
                 os.dup2(os.open(os.devnull, os.O_RDWR), 1)
                 os.dup2(1, 2)
+                busy(0.01)              # its first call gives it a map
                 time.sleep(600)
                 os._exit(0)
             print(pid, flush=True)

@@ -93,7 +93,8 @@ static int
 remove_leftover(const char *path, const struct stat *st)
 {
     struct stat opened;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    /* NFS locks for writing what is open for writing. */
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && fstat(fd, &opened) == 0 && is_same_file(&opened, st)
         && has_other_writer(fd)) {
         close(fd);

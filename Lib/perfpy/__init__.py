@@ -6,10 +6,12 @@ works under any Python 3.11 or newer.
 
     cli                 the command line
     run                 record and show, with
+        which             the interpreter and the script that are meant
         interpreter       what the interpreter can do
         perf              what perf can do, and how to call it
         unwinding         the choice that follows
-        launch, attach    what is recorded: a command, or a running process
+        launch, attach    what is recorded: a command, or running processes
+            family          those processes' children
         reduce            takes from perf's stream what is needed, with
             perfstream      its format
             places          processes, and where in them evaluators run
@@ -21,13 +23,19 @@ works under any Python 3.11 or newer.
             labels          names of Python functions
             marks           what is said of a stack
         advice            how the next recording could be better
+        nothing           why there is nothing in it
     report, diff        show recordings again
     doctor, clean       look after the machine
 
     profile             the model that all of them use: frames, stacks, samples
-    perfscript          reads what perf prints into it
+    fold, totals        what is derived from it: without the interpreter's
+                        internals; the time of each function
+    classify, units     whose code a function is; what is counted
+    perfscript          reads what perf prints into it, with
+        processes         names that tell processes apart
     recording           keeps it in a file
     table               prints it on a terminal
     output              writes it, in one of
         formats, html     the formats
+        files             and leaves what was there if that fails
 """

@@ -11,13 +11,17 @@ import signal
 import time
 import typing
 
-from perfpy import interpreter
+from perfpy import family, interpreter
 
 _JITDUMP = re.compile(r".*/jit-\d+\.dump")
 
 
 class AttachError(Exception):
     """The process cannot be profiled.  The text is for the user."""
+
+
+class NamelessError(AttachError):
+    """The process may be recorded, but does not name its functions."""
 
 
 class Target(typing.NamedTuple):
@@ -73,11 +77,31 @@ def find(pid):
         raise AttachError(f"process {pid} may not be looked at "
                           f"({error.filename}): become root") from error
     if not has_map and not jitdump:
-        raise AttachError(
+        raise NamelessError(
             f"process {pid} does not name its Python functions: start it with "
             "-X perf or PYTHONPERFSUPPORT=1, or let it call "
             'sys.activate_stack_trampoline("perf")')
     return Target(pid, program, jitdump)
+
+
+def find_all(pids):
+    """Return the Targets among these processes and all their children.
+
+    Raise AttachError if there is none, or if one of pids may not be recorded.
+    """
+    targets = []
+    silent = None
+    for pid in family.with_children(pids):
+        try:
+            targets.append(find(pid))
+        except NamelessError as error:
+            silent = silent or error
+        except AttachError:
+            if pid in pids:
+                raise
+    if not targets:
+        raise silent
+    return targets
 
 
 def has_labels(target):

@@ -11,14 +11,17 @@ import os
 import signal
 import sys
 
-from perfpy import output
+from perfpy import output, table
 from perfpy.formats import FORMATS
 
 RUN_USAGE = """\
 %(prog)s [options] SCRIPT [ARGUMENT ...]
        %(prog)s [options] -m MODULE [ARGUMENT ...]
        %(prog)s [options] -c CODE [ARGUMENT ...]
-       %(prog)s [options] --attach PID"""
+       %(prog)s [options] -- [PYTHON OPTION ...] SCRIPT [ARGUMENT ...]
+       %(prog)s [options] --attach PID[,PID ...]"""
+
+ATTACH_SECONDS = 10.0
 
 
 def _positive(convert):
@@ -36,6 +39,55 @@ def _one_event(text):
     if "," in text:
         raise argparse.ArgumentTypeError("one event, please")
     return text
+
+
+def _share(text):
+    number = float(text.removesuffix("%")) / (100 if "%" in text else 1)
+    if not 0 <= number < 1000:
+        raise ValueError(text)
+    return number
+
+
+_share.__name__ = "share, such as 5%,"
+
+
+def _pids(text):
+    return [_positive(int)(word) for word in text.split(",")]
+
+
+_pids.__name__ = "number of a process"
+
+
+class _Version(argparse.Action):
+    """Print what this is, and what it would use."""
+
+    def __call__(self, parser, *_):
+        print(f"perfpy of {output.build_name()}")
+        parser.exit()
+
+
+def _add_table_options(parser):
+    """Add what chooses the functions of the table; see choice_of()."""
+    group = parser.add_argument_group("which functions are listed")
+    group.add_argument("--top", type=_positive(int), metavar="N",
+                       help="list N functions (default: 15)")
+    group.add_argument("--sort", choices=table.SORTS, default="self",
+                       help="the order (default: %(default)s)")
+    group.add_argument("--only", metavar="mine|PATTERN", default="",
+                       help="only the program's own, or those with PATTERN in "
+                       "their name or file. What others do for them counts "
+                       "as their own time")
+    group.add_argument("--native", action="store_true",
+                       help="also those of libraries and of the kernel")
+    group.add_argument("--imports", action="store_true",
+                       help="also those that run when the program starts and "
+                       "imports modules, which are one line otherwise")
+
+
+def choice_of(options):
+    """Return the table.Choice that the options make."""
+    return table.Choice(options.sort, options.native, options.only,
+                        options.imports, options.top or table.Choice().top)
 
 
 def _add_run(subcommands):
@@ -63,25 +115,27 @@ def _add_run(subcommands):
     parser.add_argument("--event", type=_one_event,
                         help="perf's event to sample (default: cycles, or "
                         "cpu-clock where there is no counter)")
-    parser.add_argument("--top", type=_positive(int), metavar="N", default=15,
-                        help="print N functions (default: %(default)s)")
     parser.add_argument("-q", "--quiet", action="store_true",
                         help="print nothing but errors")
     parser.add_argument("--python", metavar="PROGRAM",
-                        help="the interpreter (default: the one that runs "
+                        help="the interpreter (default: that of the virtual "
+                        "environment that is active, or the one that runs "
                         "perfpy)")
     parser.add_argument("--perf", metavar="PROGRAM",
                         help="perf (default: $PERF, or perf)")
-    parser.add_argument("--attach", type=_positive(int), metavar="PID",
-                        help="record this running process instead of a script")
+    parser.add_argument("--attach", type=_pids, metavar="PID", default=[],
+                        action="extend",
+                        help="record running processes, and their children, "
+                        "instead of a script")
     parser.add_argument("--duration", type=_positive(float), metavar="SECONDS",
-                        default=10.0, help="with --attach: for so long "
-                        "(default: %(default)g), or until Ctrl-C")
+                        help="with --attach: for so long "
+                        f"(default: {ATTACH_SECONDS:g}), or until Ctrl-C")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("-m", dest="module", action="store_true",
                       help="run a module, as python -m does")
     what.add_argument("-c", dest="code", action="store_true",
                       help="run code, as python -c does")
+    _add_table_options(parser)
     # Whatever follows the first word that is no option belongs to the script.
     parser.add_argument("command", nargs=argparse.REMAINDER,
                         help=argparse.SUPPRESS)
@@ -94,27 +148,36 @@ def _add_report(subcommands):
         "write it in another format.", allow_abbrev=False)
     parser.add_argument("recording", nargs="?", default="profile.perfpy",
                         help="default: %(default)s")
-    parser.add_argument("--format", choices=list(FORMATS))
+    parser.add_argument("--format", choices=list(FORMATS),
+                        help="default: what the name of FILE ends with")
     parser.add_argument("-o", "--output", metavar="FILE",
-                        help="- is standard output")
+                        help="write to FILE (default: named like the "
+                        "recording); - is standard output")
     parser.add_argument("--tree", action="store_true",
                         help="print who calls whom")
     parser.add_argument("--interpreter", action="store_true",
-                        help="with --tree: show the interpreter's own "
-                        "functions, too")
-    parser.add_argument("--top", type=_positive(int), metavar="N", default=15,
-                        help="print N functions (default: %(default)s)")
+                        help="with --tree or a format: show the "
+                        "interpreter's own functions, too")
+    _add_table_options(parser)
 
 
 def _add_diff(subcommands):
     parser = subcommands.add_parser(
         "diff", help="compare two recordings",
-        description="Print the functions whose share of the time changed "
-        "most.", allow_abbrev=False)
+        description="Print the functions whose time changed most surely, with "
+        "an estimate of the error.", allow_abbrev=False)
     parser.add_argument("before", help="a recording")
     parser.add_argument("after", help="another one")
     parser.add_argument("--top", type=_positive(int), metavar="N", default=15,
                         help="print N functions (default: %(default)s)")
+    parser.add_argument("--only", metavar="mine|PATTERN", default="",
+                        help="only the program's own functions, or those with "
+                        "PATTERN in their name or file")
+    parser.add_argument("--fail-above", type=_share, metavar="SHARE",
+                        help="exit with 3 if the program, or a function with "
+                        "what it calls, surely takes longer than before by "
+                        "more than this share of the program's time, such as "
+                        "5%%")
 
 
 def _add_doctor(subcommands):
@@ -141,22 +204,75 @@ def _add_clean(subcommands):
                         help="remove nothing")
 
 
+def _check_run(options, error):
+    """Complain about what does not go together."""
+    options.python_options = []
+    if options.command[:1] == ["--"]:
+        del options.command[0]
+        if not (options.module or options.code):
+            take_python_options(options, error)
+    if bool(options.attach) == bool(options.command):
+        error("give either something to run or --attach PID")
+    if options.attach:
+        for name, value in [("-m", options.module), ("-c", options.code),
+                            ("--python", options.python)]:
+            if value:
+                error(f"{name} does not go with --attach")
+    elif options.duration is not None:
+        error("--duration goes with --attach only; a script is recorded "
+              "until it ends")
+    if options.duration is None:
+        options.duration = ATTACH_SECONDS
+
+
+def take_python_options(options, error):
+    """Take the interpreter's options from the beginning of the command."""
+    words = options.command
+    while words and words[0].startswith("-") and words[0] != "-":
+        word = words.pop(0)
+        if word == "--":
+            break
+        if word in ("-m", "-c"):
+            options.module, options.code = word == "-m", word == "-c"
+            break
+        options.python_options.append(word)
+        if word in ("-W", "-X", "--check-hash-based-pycs"):
+            if not words:
+                error(f"{word} needs an argument")
+            options.python_options.append(words.pop(0))
+
+
+def _check_report(options, error):
+    if options.tree and (options.format or options.output):
+        error("--tree is for the terminal; it does not go with a format")
+    if options.interpreter and not (options.tree or options.format
+                                    or options.output):
+        error("--interpreter goes with --tree or a format")
+    if options.tree or options.format or options.output:
+        for name in "top", "only", "native", "imports":
+            if getattr(options, name):
+                error(f"--{name} is for the table of functions")
+        if options.sort != table.SORTS[0]:
+            error("--sort is for the table of functions")
+
+
+_CHECKS = {"run": _check_run, "report": _check_report}
+
+
 def parse(arguments=None):
     parser = argparse.ArgumentParser(
         prog=output.program_name(), allow_abbrev=False,
         description="Show where the time of a Python program goes, by Linux "
         "perf.")
+    parser.add_argument("--version", action=_Version, nargs=0,
+                        help="print what this is, and exit")
     subcommands = parser.add_subparsers(dest="subcommand", required=True,
                                         metavar="COMMAND")
     for add in _add_run, _add_report, _add_diff, _add_doctor, _add_clean:
         add(subcommands)
     options = parser.parse_args(arguments)
-    if options.subcommand == "run":
-        if options.command[:1] == ["--"]:
-            del options.command[0]
-        if bool(options.attach) == bool(options.command):
-            subcommands.choices["run"].error(
-                "give either something to run or --attach PID")
+    if check := _CHECKS.get(options.subcommand):
+        check(options, subcommands.choices[options.subcommand].error)
     return options
 
 

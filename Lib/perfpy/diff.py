@@ -1,72 +1,198 @@
-"""perfpy diff: which functions take more of the time in another recording.
+"""perfpy diff: which functions take more or less time in another recording.
+
+A time is estimated from samples, and so is a change: n samples of weight w
+are n * w seconds, off by about sqrt(n) * w.  What changed by many times its
+error comes first, for it is the most certain; so a function that is gone comes
+before those that called it, whose time shrank by as much but is known less
+well.
 
 Called by cli.py.
 """
 
+import math
 import sys
+import typing
 
-from perfpy import recording, table
-from perfpy.profile import Kind
+from perfpy import classify, recording, table, totals, units
+from perfpy.profile import Frame, Kind
 
+SURE = 3.0              # errors by which a change that is listed exceeds 0
+LEAST_CHANGE = 0.002    # share of the time that is worth a line
 
-LEAST_CHANGE = 0.005     # share of the time that is worth a line
+WORSE = 3               # the exit code of --fail-above
 
-
-def shares(profile):
-    """Return each function's shares of the time: name: (self, total)."""
-    whole = profile.duration() or 1
-    result = {}
-    for frame, (own, total) in zip(profile.frames, profile.totals()):
-        result[frame] = (own / whole, total / whole)
-    return result
-
-
-def changes(before, after, kinds=frozenset({Kind.PYTHON})):
-    """Return (frame, shares before, shares after), the largest change first.
-
-    Functions whose shares hardly change are left out.  A share is of the time
-    of all samples, so that recordings of different length can be compared.
-    """
-    absent = (0.0, 0.0)
-    before, after = shares(before), shares(after)
-    rows = [(frame, before.get(frame, absent), after.get(frame, absent))
-            for frame in before.keys() | after.keys() if frame.kind in kinds]
-    rows = [(frame, old, new) for frame, old, new in rows
-            if max(abs(new[0] - old[0]), abs(new[1] - old[1])) > LEAST_CHANGE]
-    rows.sort(key=lambda row: (-abs(row[2][0] - row[1][0]),
-                               -abs(row[2][1] - row[1][1]),
-                               row[0].name, row[0].file))
-    return rows
+# What two recordings should have in common, and what it is called.
+ALIKE = {"event": "events", "unit": "events", "frequency": "frequencies",
+         "unwinding": "ways to find callers", "python": "Pythons",
+         "perf": "versions of perf", "command": "commands"}
 
 
-def write(rows, file, count):
+class Change(typing.NamedTuple):
+    """A time before and after, with the error of their difference."""
+
+    before: float
+    after: float
+    error: float
+
+    @property
+    def seconds(self):
+        return self.after - self.before
+
+    @property
+    def certainty(self):
+        """How many errors the change is large."""
+        return abs(self.seconds) / self.error if self.error else 0
+
+    @property
+    def is_sure(self):
+        return self.certainty > SURE
+
+
+class Row(typing.NamedTuple):
+    """A function, and how its times changed."""
+
+    frame: Frame
+    own: Change
+    total: Change
+
+
+class Times:
+    """The times of a recording's functions, and how exact they are."""
+
+    def __init__(self, profile):
+        self.profile = profile
+        self.whole = profile.duration()
+        squares = sum(weight * weight for thread in profile.threads
+                      for weight in thread.weights)
+        # What a typical sample stands for.
+        self.weight = squares / self.whole if self.whole else 0
+        self.functions = {}
+        choice = table.Choice()
+        for row in table.rows_of(profile, choice):
+            # Another checkout, or another environment, is no change.
+            key = row.frame.name, classify.short_file(profile, row.frame.file)
+            own, total = self.functions.get(key, (0, 0))[:2]
+            self.functions[key] = (own + row.own, total + row.total,
+                                   row.frame, row.origin)
+
+
+def changes(before, after, only=""):
+    """Return the Rows of two Times that changed surely, the surest first."""
+    def change(old, new):
+        variance = old * before.weight + new * after.weight
+        return Change(old, new, math.sqrt(variance))
+
+    choice = table.Choice(only=only)
+    least = LEAST_CHANGE * max(before.whole, after.whole)
+    rows = []
+    for key in before.functions.keys() | after.functions.keys():
+        old = before.functions.get(key)
+        new = after.functions.get(key)
+        frame, origin = (new or old)[2:]
+        if frame.kind is not Kind.MARK and not choice.has_row(frame, origin):
+            continue
+        old, new = old or (0, 0), new or (0, 0)
+        row = Row(frame, change(old[0], new[0]), change(old[1], new[1]))
+        if any(part.is_sure and abs(part.seconds) > least
+               for part in (row.own, row.total)):
+            rows.append(row)
+    rows.sort(key=lambda row: (
+        -max(row.own.certainty, row.total.certainty),
+        -abs(row.total.seconds), row.frame[:2]))
+    return rows, change(before.whole, after.whole)
+
+
+def relative(change):
+    """Return a change as a share of what was before."""
+    if not change.before:
+        return "new" if change.after else ""
+    if not change.after:
+        return "gone"
+    return f"{100 * change.seconds / change.before:+.0f} %"
+
+
+def seconds_text(change, unit):
+    """Return a change with its error, but nothing if nothing was there."""
+    if not (change.before or change.after):
+        return ""
+    if unit:
+        return f"{change.seconds:+,.0f} ±{change.error:,.0f}"
+    return f"{change.seconds:+.2f} ±{change.error:.2f}"
+
+
+def write(rows, profile, file, count):
+    """Write the table of changes; profile is the later one."""
     width = table.width_of(file)
-    rows = rows[:count]
-    if not rows:
-        print("no Python function's share changed", file=file)
+    unit = profile.meta.get("unit", "")
+    shown = rows[:count]
+    if not shown:
+        print("no function's time changed by more than the error of the "
+              "estimate", file=file)
         return
-    names = [table.printable(frame.name) for frame, _, _ in rows]
-    column = min(max(map(len, names + ["function"])), 50)
-    print(table.fit(f"{'self':>7} {'before':>7} {'change':>7}   "
-                    f"{'total':>7} {'before':>7} {'change':>7}   "
-                    f"{'function':{column}}  file", width), file=file)
-    for (frame, old, new), name in zip(rows, names):
-        numbers = "   ".join(
-            f"{100 * now:6.2f}% {100 * then:6.2f}% {100 * (now - then):+6.2f}%"
-            for then, now in zip(old, new))
-        print(table.fit(f"{numbers}   {name:{column}}  "
-                        f"{table.printable(frame.file)}", width), file=file)
+    cells = [(seconds_text(row.total, unit), relative(row.total),
+              seconds_text(row.own, unit), relative(row.own))
+             for row in shown]
+    name_unit = unit or "s"
+    head = (f"total ({name_unit})", "", f"self ({name_unit})", "")
+    widths = [max(map(len, column)) for column in zip(head, *cells)]
+    names = [table.printable(row.frame.name) for row in shown]
+    name_width = min(max(map(len, [*names, "function"])), table.WIDEST_NAME)
+    left = width and max(width - sum(widths) - 8 - name_width - 2,
+                         table.NARROWEST_FILE)
+    def line(cells):
+        return "  ".join(cell.rjust(size)
+                         for cell, size in zip(cells, widths))
+    print(f"{line(head)}  {'function':{name_width}}  file", file=file)
+    for row, name, texts in zip(shown, names, cells):
+        place = table.fit_file(profile, row.frame.file, left)
+        print(f"{line(texts)}  {name:{name_width}}  {place}".rstrip(),
+              file=file)
+    if len(rows) > len(shown):
+        print(f"and {table.count_of(len(rows) - len(shown), 'other')}, "
+              "see --top", file=file)
+
+
+def differences(before, after):
+    """Yield how two recordings were made differently, for the user."""
+    for name, noun in ALIKE.items():
+        old, new = before.meta.get(name), after.meta.get(name)
+        if old != new and not (name == "event" and "unit" in (
+                before.meta | after.meta)):
+            yield (f"the recordings have different {noun}: "
+                   f"{old or 'unknown'} and {new or 'unknown'}")
+
+
+def is_worse(rows, whole, share):
+    """Return whether something surely takes longer by more than the share."""
+    limit = share * whole.before
+    return any(part.is_sure and part.seconds > limit
+               for part in (whole, *(row.total for row in rows)))
 
 
 def main(options):
     profiles = []
     for path in options.before, options.after:
         try:
-            profiles.append(recording.load(path).folded())
+            profiles.append(recording.load(path))
         except recording.RecordingError as error:
             print(f"perfpy: {error}", file=sys.stderr)
             return 1
+    before, after = profiles
     for path, profile in zip((options.before, options.after), profiles):
         print(f"{path}: {table.summary(profile)}")
-    write(changes(*profiles), sys.stdout, options.top)
+    for line in differences(before, after):
+        print(f"perfpy: {line}", file=sys.stderr)
+    if before.meta.get("unit") != after.meta.get("unit"):
+        return 1        # seconds and page faults cannot be subtracted
+    rows, whole = changes(Times(before), Times(after), options.only)
+    unit = after.meta.get("unit", "")
+    print(f"change: {seconds_text(whole, unit)} {unit or 's'} of "
+          f"{units.noun(after)}"
+          + (f", {relative(whole)}" if whole.before else ""))
+    write(rows, after, sys.stdout, options.top)
+    if (options.fail_above is not None
+            and is_worse(rows, whole, options.fail_above)):
+        print(f"perfpy: slower than before by more than "
+              f"{options.fail_above:.1%} of its time", file=sys.stderr)
+        return WORSE
     return 0

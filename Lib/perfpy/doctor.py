@@ -15,8 +15,8 @@ import sys
 import tempfile
 
 import perfpy
-from perfpy import collect, output, recording, unwinding
-from perfpy.interpreter import InterpreterError, ask
+from perfpy import collect, output, recording, unwinding, which
+from perfpy.interpreter import InterpreterError
 from perfpy.perf import Perf, PerfError, last_lines
 from perfpy.profile import Kind
 
@@ -127,7 +127,8 @@ class Doctor:
 
     def examine_interpreter(self):
         try:
-            self.interpreter = found = ask(self.options.python)
+            self.interpreter = found = which.interpreter(
+                self.options.python)
         except InterpreterError as error:
             self.say(PROBLEM, str(error), "name another one with --python")
             return

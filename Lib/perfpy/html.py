@@ -85,6 +85,9 @@ def _as_json(value):
 def _data(profile):
     """Return what page.js reads; it describes it where it does."""
     files = {}
+    folded = profile.folded()
+    for frame in folded.frames:
+        profile.add_frame(frame)    # marks that folding makes
     return {
         "meta": profile.meta,
         "kinds": [kind.value for kind in KINDS],
@@ -99,7 +102,7 @@ def _data(profile):
                      "name": thread_name(thread),
                      "samples": len(thread.stacks)}
                     for thread in profile.threads],
-        "folded": _view(profile, profile.folded()),
+        "folded": _view(profile, folded),
         "unfolded": _view(profile, profile),
     }
 

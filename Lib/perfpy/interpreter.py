@@ -22,6 +22,8 @@ print(json.dumps({
     "mapped": sorted({line.split(maxsplit=5)[-1].rstrip() for line
                       in open("/proc/self/maps", errors="surrogateescape")
                       if " r-xp " in line and "/" in line}),
+    "stdlib": os.pathsep.join({os.path.dirname(os.__file__): 0,
+        os.path.realpath(os.path.dirname(os.__file__)): 0}),
 }))
 """
 
@@ -36,6 +38,8 @@ class Interpreter(typing.NamedTuple):
     has_trampoline: bool        # -X perf works
     has_frame_pointers: bool
     file: str                   # the program, links resolved
+    stdlib: str                 # its standard library, as sys.path has it
+    program: str                # what to execute under the command's name
     mapped: list                # the same, and libraries
 
     @property
@@ -49,14 +53,19 @@ def has_labels(files):
     return any(map(returnpoints.of_file, files))
 
 
-def ask(command=None):
-    """Return the Interpreter behind a command, or the one that runs this."""
+def ask(command=None, executable=None):
+    """Return the Interpreter behind a command, or the one that runs this.
+
+    executable is the program that runs under the command's name, if that is
+    another one.
+    """
     name = command or sys.executable
     command = shutil.which(name)
     if not command:
         raise InterpreterError(f"cannot run {name}: there is no such program")
     try:
         answer = subprocess.run([command, "-I", "-c", _QUESTION], text=True,
+                                executable=executable,
                                 stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)
@@ -64,7 +73,8 @@ def ask(command=None):
         raise InterpreterError(
             f"cannot run {command}: {os.strerror(error.errno)}") from error
     try:
-        return Interpreter(command=command, **json.loads(answer.stdout))
+        return Interpreter(command=command, program=executable or command,
+                           **json.loads(answer.stdout))
     except (ValueError, TypeError) as error:
         raise InterpreterError(f"{command} is not a Python interpreter that "
                                "works") from error

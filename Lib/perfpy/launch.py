@@ -27,7 +27,7 @@ CANNOT_EXECUTE = 126    # as a shell says it
 class Command:
     """A child that waits until it is released."""
 
-    def __init__(self, arguments, environment):
+    def __init__(self, arguments, environment, program=None):
         # From here on nothing but wait() takes signals.
         self._mask = signal.pthread_sigmask(
             signal.SIG_BLOCK, FORWARDED | {signal.SIGCHLD})
@@ -40,7 +40,7 @@ class Command:
                     os._exit(CANNOT_EXECUTE)
                 _forget_handlers()
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-                os.execve(arguments[0], arguments, environment)
+                os.execve(program or arguments[0], arguments, environment)
             finally:
                 os._exit(CANNOT_EXECUTE)
         os.close(gate)

@@ -6,8 +6,9 @@ Called by run.py, report.py and diff.py.
 import importlib
 import os
 import sys
+import tempfile
 
-from perfpy import recording
+from perfpy import files, recording
 from perfpy.formats import FORMATS
 
 DEFAULT_NAME = "profile"
@@ -21,6 +22,13 @@ def program_name():
     if name == "__main__.py":
         return f"{os.path.basename(sys.executable)} -m perfpy"
     return name
+
+
+def build_name():
+    """Return which Python this is."""
+    return (f"Python {sys.version.split()[0]} at {sys.executable}"
+            + ("" if hasattr(sys, "activate_stack_trampoline") else
+               ", which has no -X perf"))
 
 
 class OutputError(Exception):
@@ -55,14 +63,14 @@ def choose_format(name, path):
     """Return the name of the format: as told, or as the file's ending says.
 
     Without either it is a page, or data for a viewer elsewhere if this Python
-    has none.  Raise OutputError for a page that could not be made.
+    has none.  Raise OutputError for a page that could not be made, for an
+    ending that says nothing, and for the name of a recording.
     """
-    if not name:
-        endings = {format.suffix: format.name for format in FORMATS.values()}
-        for ending in sorted(endings, key=len, reverse=True):
-            if path and path.endswith(ending):
-                name = endings[ending]
-                break
+    if path and path.endswith(recording.SUFFIX):
+        raise OutputError(f"{path} would be taken for a recording; choose a "
+                          "name with another ending")
+    if not name and path:
+        name = _format_of(path)
     if not name:
         return PAGE if has_viewer() else NEXT_BEST
     if name == PAGE and not has_viewer():
@@ -71,8 +79,23 @@ def choose_format(name, path):
     return name
 
 
-def default_path(name):
-    return DEFAULT_NAME + FORMATS[name].suffix
+def _format_of(path):
+    endings = {format.suffix: format.name for format in FORMATS.values()}
+    for ending in sorted(endings, key=len, reverse=True):
+        if path.endswith(ending):
+            return endings[ending]
+    if path == STANDARD_OUTPUT:
+        raise OutputError("say which --format standard output gets: "
+                          + ", ".join(FORMATS))
+    raise OutputError(f"the ending of {path} names no format; use one of "
+                      f"{', '.join(endings)}, or --format")
+
+
+def default_path(name, recording_name=None):
+    """Return the name of a file in a format, like that of its recording."""
+    stem = (recording_name.removesuffix(recording.SUFFIX) if recording_name
+            else DEFAULT_NAME)
+    return stem + FORMATS[name].suffix
 
 
 def recording_path(path, name):
@@ -83,7 +106,7 @@ def recording_path(path, name):
 
 
 def check_writable(path):
-    """Raise OutputError unless a file of this name could be written."""
+    """Raise OutputError unless a file of this name can be written."""
     if path == STANDARD_OUTPUT:
         return
     directory = os.path.dirname(path) or "."
@@ -91,22 +114,33 @@ def check_writable(path):
         problem = "it is a directory"
     elif not os.path.isdir(directory):
         problem = f"there is no directory {directory}"
-    elif not os.access(path if os.path.exists(path) else directory, os.W_OK):
-        problem = "permission denied"
     else:
-        return
+        try:    # permissions do not tell all: there are /proc, full disks, ...
+            if os.path.exists(path):
+                open(path, "ab").close()
+            else:
+                tempfile.TemporaryFile(prefix=os.path.basename(path)[:99],
+                                       dir=directory).close()
+            return
+        except OSError as error:
+            problem = error.strerror.lower()
     raise OutputError(f"cannot write {path}: {problem}; "
                       "choose another file with -o")
 
 
-def write(profile, name, path):
-    """Write the profile in the format called name."""
+def write(profile, name, path, interpreter=False):
+    """Write the profile in the format called name.
+
+    It is folded unless interpreter says otherwise; a page has both.
+    """
+    if name != PAGE and not interpreter:
+        profile = profile.folded()
     if path == STANDARD_OUTPUT:
         FORMATS[name].write(profile, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
     try:
-        with open(path, "wb") as file:
+        with files.replaced(path) as new, open(new, "wb") as file:
             FORMATS[name].write(profile, file)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error

@@ -215,7 +215,7 @@ class Recorder:
 
     def _complaint(self):
         self._said.seek(0)
-        return last_lines(self._said.read())
+        return last_lines(self._said.read(), count=40)
 
     def stop(self):
         """Let perf finish its file; raise PerfError if it cannot.

@@ -15,19 +15,17 @@ threads, functions and files.  Lines that make no sense are left out.
 import posixpath
 import re
 
-from perfpy import wholestacks
+from perfpy import processes, units, wholestacks
 from perfpy.profile import NO_STACK, UNKNOWN, Frame, Kind, Profile
 
 FIELDS = "comm,tid,pid,time,period,event,ip,sym,dso"
 OPTIONS = ["--ns", "--show-task-events", "--show-lost-events",
            "--max-stack", "1024", "-F", FIELDS]
 
-# Events whose periods are nanoseconds.
-CLOCKS = re.compile(r"(cpu-clock|task-clock)(:\w*)?")
-
 _HEADER = re.compile(
     r"(.*?)\s*\b(\d+)/(\d+)\s+(\d+)\.(\d+):\s+(\d+)\s+(\S+?):\s*")
-_FORK = re.compile(r".* PERF_RECORD_FORK\((\d+):\d+\).*", re.DOTALL)
+_FORK = re.compile(r".* PERF_RECORD_FORK\((\d+):\d+\):\((\d+):\d+\).*",
+                   re.DOTALL)
 _LOST = re.compile(r".* PERF_RECORD_LOST\w* .*?lost (\d+).*", re.DOTALL)
 
 # The library's path is at the end, in parentheses; it is absolute, or a word
@@ -68,6 +66,7 @@ class _Reader:
         self.profile = Profile()
         self.events = set()
         self.processes = set()
+        self.parents = {}           # process: the one that forked it
         self.lost = 0
         self._interpreters = interpreters
         self._progress = progress
@@ -93,7 +92,10 @@ class _Reader:
         if match := _HEADER.fullmatch(line):
             return match.groups()
         if match := _FORK.fullmatch(line):
-            self.processes.add(int(match[1]))
+            child, parent = int(match[1]), int(match[2])
+            self.processes.add(child)
+            if child != parent:     # no thread
+                self.parents[child] = parent
         elif match := _LOST.fullmatch(line):
             self.lost += int(match[1])
         return None
@@ -184,7 +186,11 @@ def read(lines, *, frequency, interpreters=(), progress=None, reduced=None):
              if thread.tid == thread.pid}
     for thread in profile.threads:
         thread.process_name = names.get(thread.pid, thread.name)
-    if not all(map(CLOCKS.fullmatch, reader.events)):
+    processes.name_children(profile, reader.parents)
+    if not all(map(units.is_time, reader.events)):
+        profile.meta["unit"] = " ".join(sorted(reader.events))
+        _scale(profile, 1e9)
+    elif not all(map(units.is_clock, reader.events)):
         _scale_to_seconds(profile, frequency)
     profile.meta["event"] = " ".join(sorted(reader.events))
     profile.meta["lost samples"] = str(reader.lost)
@@ -204,7 +210,10 @@ def _scale_to_seconds(profile, frequency):
     if not weights:
         return
     usual = sorted(weights)[len(weights) // 2] or 1
-    factor = 1 / (frequency * usual)
+    _scale(profile, 1 / (frequency * usual))
+
+
+def _scale(profile, factor):
     for thread in profile.threads:
         for index, weight in enumerate(thread.weights):
             thread.weights[index] = weight * factor

@@ -4,13 +4,13 @@ Made by perfscript.py, kept in files by recording.py, and read by all that
 shows a profile.  Does no input or output.
 
 Equal frames and equal stacks are stored once, so that memory grows by 24 bytes
-for a sample, and otherwise with the number of different stacks.
+for a sample, and otherwise with the number of different stacks, by 8 bytes for
+each, and more while stacks are added.
 """
 
 import array
+import collections.abc
 import enum
-import posixpath
-import re
 import typing
 
 
@@ -35,6 +35,8 @@ class Frame(typing.NamedTuple):
 # A stack without any frame.
 NO_STACK = -1
 
+UNKNOWN = "[unknown]"       # the name of a function without one
+
 
 class Thread:
     """The samples of one thread, in three parallel arrays."""
@@ -58,26 +60,52 @@ class Thread:
         self.weights.append(weight)
 
 
+class _Stacks(collections.abc.Sequence):
+    """The two arrays of a Profile as one sequence of (parent, frame)."""
+
+    def __init__(self, parents, frames):
+        self._parents = parents
+        self._frames = frames
+
+    def __len__(self):
+        return len(self._parents)
+
+    def __getitem__(self, stack):
+        return self._parents[stack], self._frames[stack]
+
+    def __iter__(self):
+        return zip(self._parents, self._frames)
+
+    def __eq__(self, other):
+        return list(self) == list(other)
+
+
 class Profile:
     """Threads with their samples, and the stacks and frames they refer to.
 
     frames   list of Frame, each once
-    stacks   list of (parent, frame): the index of the stack without its
+    stacks   sequence of (parent, frame): the index of the stack without its
              innermost frame, or NO_STACK, and the index of that frame.  A
              parent precedes its children.
+    parents, stack_frames
+             the same as two arrays, which are faster
     threads  list of Thread
     meta     what is known about the recording, name to text: "command",
-             "event", "frequency", "started" (ISO 8601), "duration" (seconds),
-             "lost samples", "python", "perf", "unwinding"
+             "directory", "event", "frequency", "started" (ISO 8601),
+             "duration" (seconds), "lost samples", "python", "stdlib",
+             "perf", "unwinding"; and "unit", if weights are not seconds but
+             numbers of an event (units.py)
     """
 
     def __init__(self):
         self.frames = []
-        self.stacks = []
+        self.parents = array.array("i")
+        self.stack_frames = array.array("i")
+        self.stacks = _Stacks(self.parents, self.stack_frames)
         self.threads = []
         self.meta = {}
         self._frame_index = {}
-        self._stack_index = {}
+        self._stack_index = {}      # or None, if it must be made anew
         self._thread_index = {}
 
     def add_frame(self, frame):
@@ -90,12 +118,24 @@ class Profile:
 
     def add_stack(self, parent, frame):
         """Return the index of the stack that calls the frame from parent."""
-        node = (parent, frame)
-        index = self._stack_index.get(node)
+        known = self._stack_index
+        if known is None:
+            known = self._stack_index = {
+                stack << 32 | frame: index for index, (stack, frame)
+                in enumerate(self.stacks)}
+        key = parent << 32 | frame      # takes half of a tuple's memory
+        index = known.get(key)
         if index is None:
-            index = self._stack_index[node] = len(self.stacks)
-            self.stacks.append(node)
+            index = known[key] = len(self.parents)
+            self.parents.append(parent)
+            self.stack_frames.append(frame)
         return index
+
+    def extend_stacks(self, parents, frames):
+        """Add stacks that are all different, and different from all here."""
+        self._stack_index = None
+        self.parents.extend(parents)
+        self.stack_frames.extend(frames)
 
     def thread(self, pid, tid, process_name="", name=""):
         """Return the thread with these numbers, a new one if there is none.
@@ -139,117 +179,19 @@ class Profile:
         Self is the time in the function's own code, total includes what it
         calls.  A function that is in a stack several times counts once.
         """
-        seconds = self.stack_weights(threads)
-        own = [0.0] * len(self.frames)
-        total = [0.0] * len(self.frames)
-        for (_, frame), weight in zip(self.stacks, seconds):
-            own[frame] += weight
-        for stack in range(len(self.stacks) - 1, -1, -1):
-            parent = self.stacks[stack][0]
-            if parent != NO_STACK:
-                seconds[parent] += seconds[stack]
-        for stack in self._outermost():
-            total[self.stacks[stack][1]] += seconds[stack]
-        return list(zip(own, total))
-
-    def _outermost(self):
-        """Yield the stacks whose innermost frame is in them only once."""
-        children = {}
-        for stack, (parent, _) in enumerate(self.stacks):
-            children.setdefault(parent, []).append(stack)
-        active = [0] * len(self.frames)     # times on the way to the stack
-        pending = list(children.get(NO_STACK, ()))
-        while pending:
-            stack = pending.pop()
-            if stack < 0:       # the complement of one whose children are done
-                active[self.stacks[~stack][1]] -= 1
-                continue
-            frame = self.stacks[stack][1]
-            if not active[frame]:
-                yield stack
-            active[frame] += 1
-            pending.append(~stack)
-            pending.extend(children.get(stack, ()))
+        from perfpy import totals       # it imports this module
+        return totals.of_rows(self, range(len(self.frames)), threads=threads)
 
     def folded(self):
-        """Return a profile without the interpreter's internals.
-
-        A stack that has a Python function loses its INTERPRETER frames, so
-        that their time counts for the Python function around them, and C
-        functions of other libraries stand directly below their Python caller.
-        It also loses the way into the interpreter: all that is outside of the
-        outermost Python function, if this is nothing but the interpreter, the
-        C library, and functions without a name.
-
-        A stack without Python functions stays as it is.  There the internals
-        are all there is to see: start-up and the end of the process.
-        """
-        result = Profile()
-        result.meta.update(self.meta)
-        place = {NO_STACK: NO_STACK}        # index here: index in the result
-        in_python = self.in_python()
-        needed = self._needed_by_folded(in_python)
-        for stack, (parent, frame) in enumerate(self.stacks):
-            if not needed[stack]:
-                continue
-            frame = self.frames[frame]
-            if in_python[stack] and frame.kind is Kind.INTERPRETER:
-                place[stack] = place[parent]
-                continue
-            if in_python[stack] and (parent == NO_STACK
-                                     or not in_python[parent]):
-                parent = self._add_surroundings(result, parent)
-            else:
-                parent = place[parent]
-            place[stack] = result.add_stack(parent, result.add_frame(frame))
-        for thread in self.threads:
-            copy = result.thread(thread.pid, thread.tid, thread.process_name,
-                                 thread.name)
-            copy.times.extend(thread.times)
-            copy.weights.extend(thread.weights)
-            copy.stacks.extend(map(place.__getitem__, thread.stacks))
-        return result
+        """Return a profile without the interpreter's internals: fold.py."""
+        from perfpy import fold         # it imports this module
+        return fold.folded(self)
 
     def in_python(self):
         """Return for each stack whether a Python function is in it."""
-        answers = bytearray(len(self.stacks))
+        answers = bytearray()
+        add = answers.append
         is_python = [frame.kind is Kind.PYTHON for frame in self.frames]
-        for stack, (parent, frame) in enumerate(self.stacks):
-            answers[stack] = is_python[frame] or (
-                parent != NO_STACK and answers[parent])
+        for parent, frame in self.stacks:
+            add(is_python[frame] or parent != NO_STACK and answers[parent])
         return answers
-
-    def _needed_by_folded(self, in_python):
-        """Return for each stack whether a sample's stack is made from it."""
-        needed = bytearray(len(self.stacks))
-        for thread in self.threads:
-            for stack in thread.stacks:
-                if stack != NO_STACK:
-                    needed[stack] = True
-        for stack in range(len(self.stacks) - 1, -1, -1):
-            parent = self.stacks[stack][0]
-            if (needed[stack] and parent != NO_STACK
-                    and in_python[parent] == in_python[stack]):
-                needed[parent] = True
-        return needed
-
-    def _add_surroundings(self, result, stack):
-        """Add what stays of a stack into which Python was entered."""
-        frames = [self.frames[frame] for frame in self.frames_of(stack)]
-        parent = NO_STACK
-        if not all(map(_is_way_in, frames)):
-            for frame in frames:
-                if frame.kind is not Kind.INTERPRETER:
-                    parent = result.add_stack(parent, result.add_frame(frame))
-        return parent
-
-
-UNKNOWN = "[unknown]"
-_C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux.*|ld-musl.*|ld)[.-].*")
-
-
-def _is_way_in(frame):
-    """Return whether a frame only tells how a program or thread starts."""
-    return (frame.kind is Kind.INTERPRETER or frame.name == UNKNOWN
-            or frame.kind is Kind.NATIVE
-            and _C_LIBRARY.fullmatch(posixpath.basename(frame.file)))

@@ -3,22 +3,28 @@
 Such a *recording* needs nothing besides: neither perf's own data, whose names
 are in files in /tmp that others remove, nor the machine it was made on.
 
-It is text compressed by gzip, one JSON value a line: first {"perfpy": 1,
+It is text compressed by gzip, one JSON value a line: first {"perfpy": 2,
 "meta": {...}}; then any number of {"frames": [[name, file, kind], ...]} and
-{"stacks": [[parent, frame], ...]}; then, for each thread, {"thread": [pid,
-tid, process name, name]} followed by any number of {"samples": [times,
-stacks, weights]}, times as nanoseconds since the sample before, weights in
-nanoseconds.
+{"stacks": [distances, frames]}; then, for each thread, {"thread": [pid, tid,
+process name, name]} followed by any number of {"samples": [times, stacks,
+weights]}, times as nanoseconds since the sample before, weights in
+nanoseconds.  A distance is by how much the number of the stack's parent, -1
+for none, is smaller than its own.
+
+In version 1, which is still read, it was {"stacks": [[parent, frame], ...]}.
 """
 
+import array
 import gzip
 import itertools
 import json
+import operator
 import zlib
 
+from perfpy import files
 from perfpy.profile import NO_STACK, Frame, Kind, Profile
 
-VERSION = 1
+VERSION = 2
 SUFFIX = ".perfpy"
 CHUNK = 10_000      # items a line
 
@@ -42,8 +48,12 @@ def _lines(profile):
     for frames in _chunks(profile.frames):
         yield {"frames": [[frame.name, frame.file, frame.kind.value]
                           for frame in frames]}
-    for stacks in _chunks(profile.stacks):
-        yield {"stacks": stacks}
+    for start in range(0, len(profile.stacks), CHUNK):
+        part = slice(start, start + CHUNK)
+        yield {"stacks": [
+            [stack - parent for stack, parent
+             in enumerate(profile.parents[part], start)],
+            list(profile.stack_frames[part])]}
     for thread in profile.threads:
         yield {"thread": [thread.pid, thread.tid, thread.process_name,
                           thread.name]}
@@ -60,7 +70,9 @@ def _lines(profile):
 
 
 def save(profile, path):
-    with gzip.open(path, "wt", encoding="ascii", compresslevel=6) as file:
+    """Write the profile to a file, which is there in whole or not at all."""
+    with (files.replaced(path) as name,
+          gzip.open(name, "wt", encoding="ascii", compresslevel=6) as file):
         for line in _lines(profile):
             json.dump(line, file, separators=(",", ":"))
             file.write("\n")
@@ -81,7 +93,8 @@ def load(path):
 
 def _parse(values):
     head = next(values, {})
-    if head["perfpy"] != VERSION:
+    version = head["perfpy"]
+    if version not in (1, VERSION):
         raise ValueError("version")
     profile = Profile()
     profile.meta.update({str(name): str(value)
@@ -93,11 +106,11 @@ def _parse(values):
             for name, file, kind in items:
                 profile.add_frame(Frame(str(name), str(file), Kind(kind)))
         elif what == "stacks":
-            for parent, frame in items:
-                if not (NO_STACK <= parent < len(profile.stacks)
-                        and 0 <= frame < len(profile.frames)):
-                    raise ValueError("stack")
-                profile.add_stack(parent, frame)
+            if version == 1:
+                distances = [stack - parent for stack, (parent, _)
+                             in enumerate(items, len(profile.stacks))]
+                items = distances, [frame for _, frame in items]
+            _add_stacks(profile, *items)
         elif what == "thread":
             thread = profile.thread(*items)
         elif what == "samples":
@@ -105,6 +118,18 @@ def _parse(values):
         else:
             raise ValueError(what)
     return profile
+
+
+def _add_stacks(profile, distances, frames):
+    first = len(profile.stacks)
+    if len(distances) != len(frames) or not frames:
+        raise ValueError("stacks")
+    parents = array.array("i", map(operator.sub, itertools.count(first),
+                                   distances))
+    if not (min(distances) > 0 and min(parents) >= NO_STACK
+            and 0 <= min(frames) and max(frames) < len(profile.frames)):
+        raise ValueError("stack")
+    profile.extend_stacks(parents, frames)
 
 
 def _add_samples(profile, thread, times, stacks, weights):

@@ -6,31 +6,39 @@ Called by cli.py.
 import sys
 
 from perfpy import output, recording, table
+from perfpy.cli import choice_of
 
 
 def main(options):
     try:
-        profile = recording.load(options.recording)
+        name = path = None
         if options.format or options.output:
             name = output.choose_format(options.format, options.output)
-            path = options.output or output.default_path(name)
+            path = options.output or output.default_path(name,
+                                                         options.recording)
             output.check_writable(path)
-            output.write(profile, name, path)
-            if path != output.STANDARD_OUTPUT:
-                for line in output.how_to_view(name, path):
-                    print(f"perfpy: {line}", file=sys.stderr)
-            return 0
+        profile = recording.load(options.recording)
+        if name:
+            return write_as(profile, name, path, options.interpreter)
     except (recording.RecordingError, output.OutputError) as error:
         print(f"perfpy: {error}", file=sys.stderr)
         return 1
-    for name in "command", "started":
-        if name in profile.meta:
-            print(f"{name}: {table.printable(profile.meta[name])}")
+    for what in "command", "started":
+        if what in profile.meta:
+            print(f"{what}: {table.printable(profile.meta[what])}")
     print(table.summary(profile))
-    if not options.interpreter:
-        profile = profile.folded()
     if options.tree:
-        table.write_tree(profile, sys.stdout)
+        table.write_tree(profile if options.interpreter
+                         else profile.folded(), sys.stdout)
     else:
-        table.write_functions(profile, sys.stdout, options.top)
+        table.write_functions(profile, sys.stdout, choice_of(options))
+    return 0
+
+
+def write_as(profile, name, path, interpreter):
+    """Write the profile in the format called name; return an exit code."""
+    output.write(profile, name, path, interpreter)
+    if path != output.STANDARD_OUTPUT:
+        for line in output.how_to_view(name, path):
+            print(f"perfpy: {line}", file=sys.stderr)
     return 0

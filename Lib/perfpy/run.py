@@ -11,13 +11,17 @@ import shutil
 import sys
 import time
 
-from perfpy import attach, clean, collect, output, recording, table, unwinding
+from perfpy import (attach, clean, collect, family, nothing, output, recording,
+                    table, unwinding, which)
 from perfpy.advice import advice
-from perfpy.interpreter import InterpreterError, ask
+from perfpy.cli import choice_of
+from perfpy.interpreter import InterpreterError
 from perfpy.launch import Command, exit_like
 from perfpy.perf import Perf, PerfError, highest_frequency
 
 RAW = "perf.data"           # the format that is not made from a Profile
+
+NAMES = "/tmp"              # where perf looks for the names of functions
 
 # What ends perfpy before the script begins, as env and timeout have it.
 CANNOT_RECORD = 125
@@ -73,8 +77,13 @@ class Session:
                  f"stacks by {self.how.reason}")
 
     def record(self, pid, *options):
+        recorder = self.start(pid, *options)
         self.started = datetime.datetime.now(datetime.timezone.utc)
         self.clock = time.monotonic()
+        return recorder
+
+    def start(self, pid, *options):
+        """Start perf with the largest buffers that it may have."""
         if self.how.method != "copy":
             return self.perf.record(pid, self.data, *self.how.record_options(
                 self.event, self.frequency), *options)
@@ -116,6 +125,7 @@ class Session:
             interpreters=interpreters, progress=self.progress.samples,
             reduced=recorder.reducer)
         profile.meta.update(self.meta)
+        self.explain_nothing(profile)
         self.progress(f"writing {self.path}")
         recording.save(profile, self.recording)
         if self.format == RAW:
@@ -127,13 +137,23 @@ class Session:
         self.progress.clear()
         self.show(profile)
 
+    def explain_nothing(self, profile):
+        """Raise OutputError if there is nothing to show."""
+        if not any(thread.times for thread in profile.threads):
+            raise output.OutputError(nothing.reason(
+                self.event, time.monotonic() - self.clock,
+                self.options.attach and self.cpu_seconds()))
+
+    def cpu_seconds(self):
+        """Return how long the attached processes have run meanwhile."""
+        return family.cpu_seconds(self.pids) - self.cpu_before
+
     def show(self, profile):
         if self.options.quiet:
             return
         file = sys.stdout if self.options.attach else sys.stderr
         print(f"\nperfpy: {table.summary(profile)}", file=file)
-        if profile.threads:
-            table.write_functions(profile.folded(), file, self.options.top)
+        table.write_functions(profile, file, choice_of(self.options))
         for line in advice(profile):
             print(f"perfpy: {line}", file=file)
         if self.format:
@@ -156,18 +176,26 @@ def command_line(options, interpreter, how):
         arguments.append("-m")
     elif options.code:
         arguments.append("-c")
+    arguments[1:1] = options.python_options
     arguments += options.command
     return arguments, environment
 
 
 def run_command(session, options):
     """Record a command; return its status and whether all went well."""
-    interpreter = ask(options.python)
-    if not (options.module or options.code
-            or options.command[0] == "-"    # standard input
-            or os.path.exists(options.command[0])):
-        raise output.OutputError(f"there is no script {options.command[0]}")
+    environment = None
+    if not (options.module or options.code or options.command[0] == "-"):
+        script, environment = which.script(options.command[0])
+        if not os.path.exists(script):
+            raise output.OutputError(f"there is no script {script}")
+        options.command[0] = script
+    interpreter = which.interpreter(options.python, environment)
+    if interpreter.has_trampoline and not os.access(NAMES, os.W_OK):
+        raise output.OutputError(f"{NAMES} is not writable; the interpreter "
+                                 "writes the names of functions there")
     session.meta["python"] = interpreter.version
+    session.meta["stdlib"] = interpreter.stdlib
+    session.meta["directory"] = os.getcwd()
     session.prepare(interpreter.has_labels)
     if not interpreter.has_trampoline:
         session.say(f"{interpreter.command} has no -X perf on this platform, "
@@ -183,7 +211,7 @@ def run_command(session, options):
             session.has_jitdump = True
             environment["JITDUMPDIR"] = stack.enter_context(
                 collect.jitdump_directory(keep=session.format == RAW))
-        command = Command(arguments, environment)
+        command = Command(arguments, environment, interpreter.program)
         try:
             recorder = session.record(command.pid, *record_options)
         except BaseException:
@@ -196,19 +224,24 @@ def run_command(session, options):
 
 def run_attached(session, options):
     """Record a running process; return whether all went well."""
-    target = attach.find(options.attach)
-    session.prepare(attach.has_labels(target))
-    session.meta["command"] = f"process {target.pid}"
-    session.meta["python"] = target.program
+    targets = attach.find_all(options.attach)
+    session.prepare(attach.has_labels(targets[0]))
+    session.meta["command"] = ", ".join(
+        f"process {pid}: {family.command_line(pid)}" for pid in options.attach)
+    session.meta["python"] = targets[0].program
+    session.pids = family.with_children(options.attach)
+    session.cpu_before = family.cpu_seconds(session.pids)
     with contextlib.ExitStack() as stack:
-        if target.jitdump and session.how.method != "copy":
-            session.has_jitdump = True
-            stack.enter_context(attach.InjectedFiles(target))
-        recorder = session.record(target.pid)
+        for target in targets:
+            if target.jitdump and session.how.method != "copy":
+                session.has_jitdump = True
+                stack.enter_context(attach.InjectedFiles(target))
+        recorder = session.record(",".join(map(str, session.pids)))
         session.progress(f"recording for {options.duration:g} s, "
                          "Ctrl-C ends it")
         attach.wait(recorder, options.duration)
-        return show_safely(session, recorder, [target.program])
+        return show_safely(session, recorder,
+                           {target.program for target in targets})
 
 
 def show_safely(session, recorder, interpreters):

@@ -1,12 +1,29 @@
 """What a terminal shows: a table of functions, and a tree of calls."""
 
+import fnmatch
 import shutil
+import typing
 
-from perfpy.profile import NO_STACK, Kind
+from perfpy import classify, totals, units
+from perfpy.classify import LABELS, Origin
+from perfpy.fold import is_import
+from perfpy.profile import NO_STACK, Frame, Kind
 
 # Shares of the time that are not worth a line.
 TABLE_SHARE = 0.01
 TREE_SHARE = 0.02
+
+WIDEST_NAME = 50
+NARROWEST_FILE = 16
+
+# A program that runs for less of the time than this mostly waits.
+MOSTLY_WAITING = 0.5
+
+MINE = "mine"
+
+# How a program begins, which is one row unless asked for.
+BEGINNING = Frame("(start-up and imports)", "see --imports", Kind.MARK)
+_START_UP = "(start-up)"
 
 
 def printable(text):
@@ -26,50 +43,185 @@ def fit(line, width):
     return line
 
 
+def fit_file(profile, file, width):
+    """Return the file's name, shortened from the front to a width."""
+    shown = printable(file)
+    if width is None or len(shown) <= width:
+        return shown
+    shown = printable(classify.short_file(profile, file))
+    while len(shown) > width:
+        _, slash, shown = shown.removeprefix("…/").partition("/")
+        if not slash:       # the name alone is too long: nobody can help it
+            return printable(file).rpartition("/")[2]
+        shown = "…/" + shown
+    return shown
+
+
 def width_of(file):
     """Return the columns of a terminal, or None for any other file."""
     return shutil.get_terminal_size().columns if file.isatty() else None
+
+
+def count_of(number, noun, plural="s"):
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 def summary(profile):
     """Return one line that says how much there is."""
     samples = sum(len(thread.times) for thread in profile.threads)
     processes = len({thread.pid for thread in profile.threads})
-    return (f"{samples:,} samples, {profile.duration():.2f} s of CPU time, in "
-            f"{_count(len(profile.threads), 'thread')} of "
-            f"{_count(processes, 'process', 'es')}")
+    amount = units.amount(profile, profile.duration())
+    if "unit" in profile.meta:
+        amount = amount.removesuffix(" " + profile.meta["unit"])
+        text = f"{amount} {units.noun(profile)}"
+    else:
+        text = f"{amount} of {units.noun(profile)},"
+    text = (f"{count_of(samples, 'sample')}, {text.rstrip(',')}"
+            f"{_elapsed(profile)}, in "
+            f"{count_of(len(profile.threads), 'thread')} of "
+            f"{count_of(processes, 'process', 'es')}")
+    if _is_mostly_waiting(profile):
+        text += "; mostly waiting, which is not in the profile"
+    return text
 
 
-def _count(number, noun, plural="s"):
-    return f"{number} {noun}{'' if number == 1 else plural}"
+def _elapsed(profile):
+    seconds = profile.meta.get("duration")
+    return f" in {float(seconds):.2f} s" if seconds else ""
 
 
-def functions(profile, count, kinds=frozenset({Kind.PYTHON})):
-    """Return the frames with most time of their own, with their times."""
-    least = TABLE_SHARE * profile.duration()
-    rows = [(own, total, frame) for (own, total), frame
-            in zip(profile.totals(), profile.frames)
-            if frame.kind in kinds and total > least]
-    rows.sort(key=lambda row: (-row[0], -row[1], row[2].name, row[2].file))
-    return rows[:count]
+def _is_mostly_waiting(profile):
+    return (units.noun(profile) == "CPU time" and "duration" in profile.meta
+            and profile.duration()
+            < MOSTLY_WAITING * float(profile.meta["duration"]))
 
 
-def write_functions(profile, file, count):
-    """Write the table of the hottest Python functions of a folded profile."""
+class Row(typing.NamedTuple):
+    """A line of the table."""
+
+    frame: Frame
+    own: float
+    total: float
+    origin: Origin
+
+
+class Choice(typing.NamedTuple):
+    """Which functions have rows, and in which order."""
+
+    sort: str = "self"      # or "total" or "name"
+    native: bool = False    # functions of libraries and the kernel, too
+    only: str = ""          # "mine", or a pattern of names or files
+    imports: bool = False   # what runs before the program and in its imports
+    top: int | None = 15    # how many rows, or None for all
+
+    def has_row(self, frame, origin):
+        if frame.kind is Kind.MARK:
+            return not self.only
+        if frame.kind is not Kind.PYTHON and not (
+                self.native and frame.kind is not Kind.INTERPRETER):
+            return False
+        if self.only == MINE:
+            return origin is Origin.OWN
+        return not self.only or matches(self.only, frame)
+
+
+_ORDER = {
+    "self": lambda row: (-row.own, -row.total, row.frame[:2]),
+    "total": lambda row: (-row.total, -row.own, row.frame[:2]),
+    "name": lambda row: row.frame[:2],
+}
+SORTS = tuple(_ORDER)
+
+
+def matches(pattern, frame):
+    """Return whether a pattern, as a shell has it, is in a name or file."""
+    pattern = f"*{pattern.lower()}*"
+    return (fnmatch.fnmatchcase(frame.name.lower(), pattern)
+            or fnmatch.fnmatchcase(frame.file.lower(), pattern))
+
+
+def rows_of(profile, choice):
+    """Return all Rows in the order of the choice.
+
+    The interpreter's own functions have none, so that their time counts for
+    the Python function that they work for, as that of all which is not chosen
+    does.
+    """
+    if choice.native:       # without the way into the interpreter
+        profile = profile.folded()
+    origins = classify.origins(profile)
+    row_of, frames, closed = [], [], []
+    beginning = None
+    for frame, origin in zip(profile.frames, origins):
+        if not choice.imports and (is_import(frame)
+                                   or frame == (_START_UP, "", Kind.MARK)):
+            if beginning is None:
+                beginning = len(frames)
+                frames.append((BEGINNING, Origin.MARK))
+                closed.append(beginning)
+            row_of.append(beginning)
+        elif choice.has_row(frame, origin):
+            row_of.append(len(frames))
+            frames.append((frame, origin))
+        else:
+            row_of.append(totals.NO_ROW)
+    times = totals.of_rows(profile, row_of, closed)
+    rows = [Row(frame, own, total, origin) for (frame, origin), (own, total)
+            in zip(frames, times) if total]
+    rows.sort(key=_ORDER[choice.sort])
+    return rows
+
+
+def write_functions(profile, file, choice=Choice()):
+    """Write the table of the hottest functions of a profile."""
     whole = profile.duration()
-    width = width_of(file)
-    rows = functions(profile, count)
-    if not rows:
-        print("no Python function in any sample", file=file)
-        return
-    names = [printable(frame.name) for _, _, frame in rows]
-    column = min(max(map(len, names + ["function"])), 50)
-    print(fit(f"{'self':>8} {'total':>8}  {'function':{column}}  file",
-              width), file=file)
-    for (own, total, frame), name in zip(rows, names):
-        print(fit(f"{percent(own, whole)} {percent(total, whole)}  "
-                  f"{name:{column}}  {printable(frame.file)}", width),
+    rows = rows_of(profile, choice)
+    shown = [row for row in rows if row.total > TABLE_SHARE * whole]
+    shown = shown[:choice.top]
+    if not shown:
+        what = "such" if choice.only else "Python"
+        print(f"no {what} function in any sample" if not rows else
+              f"no {what} function has {TABLE_SHARE:.0%} of the time",
               file=file)
+        return
+    width = width_of(file)
+    names = [printable(row.frame.name) for row in shown]
+    widest = WIDEST_NAME
+    if width:
+        widest = max(20, min(widest, (width - 29) // 2))
+    name_width = min(max(map(len, names + ["function"])), widest)
+    code_width = max(len(LABELS[row.origin]) for row in shown)
+    code_width = max(code_width, len("code"))
+    left = width and max(
+        width - 19 - code_width - 2 - name_width - 2, NARROWEST_FILE)
+    print(f"{'self':>8} {'total':>8}  {'code':{code_width}}  "
+          f"{'function':{name_width}}  file", file=file)
+    for row, name in zip(shown, names):
+        print(f"{percent(row.own, whole)} {percent(row.total, whole)}  "
+              f"{LABELS[row.origin]:{code_width}}  "
+              f"{_fit_name(name, name_width, width):{name_width}}  "
+              f"{fit_file(profile, row.frame.file, left)}".rstrip(),
+              file=file)
+    _write_rest(shown, rows, whole, file,
+                "elsewhere" if choice.only else "without a Python function")
+
+
+def _fit_name(name, name_width, width):
+    if width and len(name) > name_width:    # its end tells it from others
+        return "…" + name[len(name) - name_width + 1:]
+    return name
+
+
+def _write_rest(shown, rows, whole, file, outside_text):
+    """Write what the rows that are shown do not stand for."""
+    missing = len(rows) - len(shown)
+    rest = sum(row.own for row in rows) - sum(row.own for row in shown)
+    outside = whole - sum(row.own for row in rows)
+    if missing:
+        print(f"{percent(rest, whole)} {'':8}  "
+              f"in {count_of(missing, 'other function')}", file=file)
+    if outside > 0.00005 * whole:
+        print(f"{percent(outside, whole)} {'':8}  {outside_text}", file=file)
 
 
 def write_tree(profile, file, share=TREE_SHARE):
@@ -79,7 +231,7 @@ def write_tree(profile, file, share=TREE_SHARE):
     seconds = profile.stack_weights()
     children = {}
     for stack in range(len(profile.stacks) - 1, -1, -1):
-        parent = profile.stacks[stack][0]
+        parent = profile.parents[stack]
         children.setdefault(parent, []).append(stack)
         if parent != NO_STACK:
             seconds[parent] += seconds[stack]
@@ -89,9 +241,12 @@ def write_tree(profile, file, share=TREE_SHARE):
         stack, depth = pending.pop()
         if seconds[stack] < share * whole:
             continue
-        frame = profile.frames[profile.stacks[stack][1]]
-        print(fit(f"{percent(seconds[stack], whole)}  {'  ' * depth}"
-                  f"{printable(frame.name)}  ({printable(frame.file)})",
-                  width), file=file)
+        frame = profile.frames[profile.stack_frames[stack]]
+        line = (f"{percent(seconds[stack], whole)}  {'  ' * depth}"
+                f"{printable(frame.name)}")
+        if frame.file:
+            left = width and max(width - len(line) - 4, NARROWEST_FILE)
+            line += f"  ({fit_file(profile, frame.file, left)})"
+        print(line, file=file)
         pending.extend((child, depth + 1) for child in sorted(
             children.get(stack, ()), key=seconds.__getitem__))

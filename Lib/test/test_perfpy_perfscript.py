@@ -11,7 +11,7 @@ import unittest
 from test import support
 
 from perfpy import perfscript, recording
-from perfpy.profile import Frame, Kind
+from perfpy.profile import NO_STACK, Frame, Kind
 
 PYTHON = "/usr/bin/python3.11"
 
@@ -169,6 +169,29 @@ class ReaderTest(unittest.TestCase):
         profile, _ = read(sample("f (/a)", event="task-clock:u"))
         self.assertEqual(profile.duration(), 0.001)
 
+    def test_event_that_is_no_time(self):
+        profile, _ = read(sample("f (/a)", event="page-faults:u", period=3)
+                          + sample("f (/a)", event="page-faults:u", period=4))
+        self.assertEqual(list(profile.threads[0].weights), [3, 4])
+        self.assertEqual(profile.meta["unit"], "page-faults:u")
+        self.assertNotIn("unit", read(SAMPLES)[0].meta)
+
+    def test_children_are_told_from_their_parent(self):
+        def at(pid, name="python"):
+            return sample("f (/a)", name=name).replace("7/7", f"{pid}/{pid}")
+
+        def fork(child, parent):
+            return (f"python 7/7 0.1: PERF_RECORD_FORK({child}:{child}):"
+                    f"({parent}:{parent})\n")
+
+        profile, _ = read(
+            at(5) + fork(6, 5) + fork(7, 5) + fork(9, 5) + at(6) + at(7)
+            + fork(8, 6) + at(8) + at(9, "sh")
+            + "python 7/7 0.1: PERF_RECORD_FORK(5:66):(5:5)\n")
+        self.assertEqual([thread.process_name for thread in profile.threads],
+                         ["python", "python child 1", "python child 2",
+                          "python child 3", "sh"])
+
     def test_progress(self):
         seen = []
         read(sample("f (/a)") * 25_000, progress=seen.append)
@@ -275,9 +298,12 @@ class RecordingTest(unittest.TestCase):
         self.assertDamaged(gzip.compress(lines[0] + lines[2]))
         self.assertDamaged(gzip.compress(b"[]\n"))
         for line in (
-                {"perfpy": 2, "meta": {}},
-                {"stacks": [[5, 0]]}, {"stacks": [[-1, 9999]]},
-                {"stacks": [[-2, 0]]}, {"frames": [["f", "a", "other"]]},
+                {"perfpy": 3, "meta": {}},
+                {"stacks": [[0], [0]]}, {"stacks": [[1], [9999]]},
+                {"stacks": [[1], [-1]]}, {"stacks": [[9999], [0]]},
+                {"stacks": [[1], []]}, {"stacks": [[], []]},
+                {"stacks": [[1.5], [0]]}, {"stacks": [[1 << 40], [0]]},
+                {"frames": [["f", "a", "other"]]},
                 {"samples": [[1], [0], [1, 2]]}, {"samples": [[1], [99], [1]]},
                 {"samples": [[1], ["x"], [1]]}, {"thread": [1]},
                 {"other": []}, {}, [], 1):
@@ -288,6 +314,31 @@ class RecordingTest(unittest.TestCase):
                 lines[0] = gzip.decompress(whole).splitlines(True)[0]
             else:
                 self.assertDamaged(gzip.compress(b"".join(lines) + text))
+
+    def test_version_1(self):
+        lines = [{"perfpy": 1, "meta": {"command": "c"}},
+                 {"frames": [["f", "/a.py", "python"], ["g", "", "native"]]},
+                 {"stacks": [[-1, 0], [0, 1]]}, {"stacks": [[0, 0]]},
+                 {"thread": [1, 2, "p", "t"]},
+                 {"samples": [[5, 5], [1, 2], [10**9, 10**9]]}]
+        with gzip.open(self.path, "wt") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        profile = recording.load(self.path)
+        self.assertEqual(profile.stacks, [(NO_STACK, 0), (0, 1), (0, 0)])
+        self.assertEqual(list(profile.threads[0].stacks), [1, 2])
+        # More can be added.
+        self.assertEqual(profile.add_stack(0, 1), 1)
+        self.assertEqual(profile.add_stack(2, 1), 3)
+
+    def test_failure_leaves_what_was_there(self):
+        profile = read(SAMPLES)[0]
+        recording.save(profile, self.path)
+        profile.meta["command"] = object()      # no JSON
+        with self.assertRaises(TypeError):
+            recording.save(profile, self.path)
+        self.assertTrue(recording.load(self.path).threads)
+        self.assertEqual(os.listdir(os.path.dirname(self.path)),
+                         ["a.perfpy"])
 
     def test_missing(self):
         with self.assertRaisesRegex(recording.RecordingError, "No such file"):

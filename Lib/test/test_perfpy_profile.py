@@ -1,7 +1,10 @@
 """The data model of perfpy: interning, totals, folding."""
 
+import random
 import unittest
 
+from perfpy import classify, totals
+from perfpy.classify import Origin
 from perfpy.profile import NO_STACK, Frame, Kind, Profile
 
 
@@ -14,6 +17,12 @@ def frame(text):
         "mark": Frame(name, "", Kind.MARK),
         "ker": Frame(name, "[kernel.kallsyms]", Kind.KERNEL),
         "libc": Frame(name, "/lib/x86_64-linux-gnu/libc.so.6", Kind.NATIVE),
+        "imp": Frame(name, "<frozen importlib._bootstrap>", Kind.PYTHON),
+        "lib": Frame(name, "/usr/lib/python3.11/json/decoder.py",
+                     Kind.PYTHON),
+        "pkg": Frame(name, "/venv/lib/python3.11/site-packages/django/db.py",
+                     Kind.PYTHON),
+        "mark": Frame(f"({name})", "", Kind.MARK),
         "ld": Frame(name, "/lib64/ld-linux-x86-64.so.2", Kind.NATIVE),
         "": Frame(name, "/usr/lib/libother.so.1", Kind.NATIVE),
     }[kind]
@@ -77,6 +86,89 @@ class ModelTest(unittest.TestCase):
         self.assertEqual(self.totals_by_name(profile), {"a": (6, 6)})
 
 
+class RowsTest(unittest.TestCase):
+    """The times of rows, of which not every function is one."""
+
+    def rows(self, profile, *names, closed=()):
+        names = [*names]
+        row_of = [names.index(frame.name) if frame.name in names
+                  else totals.NO_ROW for frame in profile.frames]
+        return totals.of_rows(profile, row_of,
+                              [names.index(name) for name in closed])
+
+    def test_own_time_includes_what_has_no_row(self):
+        profile = profile_of((1, "py:f"), (2, "py:f sqlite"),
+                             (4, "py:f sqlite ker:read"), (8, "py:f py:g"),
+                             (16, "py:f sqlite py:g sqlite"), (32, "main"))
+        self.assertEqual(self.rows(profile, "f", "g"), [(7, 31), (24, 24)])
+        self.assertEqual(self.rows(profile, "f"), [(31, 31)])
+        self.assertEqual(self.rows(profile, "sqlite"), [(22, 22)])
+
+    def test_closed_rows_take_all_below(self):
+        profile = profile_of((1, "py:f"), (2, "py:f py:g py:f"),
+                             (4, "py:g py:f py:h"))
+        self.assertEqual(self.rows(profile, "f", "g", "h", closed=["g"]),
+                         [(1, 3), (6, 6), (0, 0)])
+
+    def test_random_trees(self):
+        rng = random.Random(16)
+        for _ in range(50):
+            profile = profile_of(*(
+                (rng.randrange(1, 9),
+                 " ".join(f"py:{rng.choice('abcde')}"
+                          for _ in range(rng.randrange(7))))
+                for _ in range(30)))
+            row_of = [rng.choice([totals.NO_ROW, 0, 1, 2])
+                      for _ in profile.frames]
+            expected = [[0, 0] for _ in range(max(row_of, default=-1) + 1)]
+            thread = profile.threads[0]
+            for stack, weight in zip(thread.stacks, thread.weights):
+                rows = [row_of[frame] for frame in profile.frames_of(stack)
+                        if row_of[frame] != totals.NO_ROW]
+                if rows:
+                    expected[rows[-1]][0] += weight
+                for row in set(rows):
+                    expected[row][1] += weight
+            self.assertEqual(totals.of_rows(profile, row_of),
+                             [tuple(pair) for pair in expected])
+
+
+class OriginTest(unittest.TestCase):
+
+    def test_origins(self):
+        profile = profile_of((1, "int:m py:f pkg:f lib:f imp:f libc:f ker:f "
+                                 "mark:cut"))
+        self.assertEqual(
+            [origin.value for origin in classify.origins(profile)],
+            ["interpreter", "own", "packages", "library", "library",
+             "native", "kernel", "mark"])
+        # The recording says where the library is.
+        profile.meta["stdlib"] = "/srv:/opt/lib/python3.11"
+        self.assertEqual(classify.origins(profile)[1:4], [
+            Origin.LIBRARY, Origin.PACKAGES, Origin.OWN])
+
+    def test_files_that_are_none(self):
+        for file, origin in [
+                ("<string>", Origin.OWN), ("<stdin>", Origin.OWN),
+                ("", Origin.OWN),
+                ("<frozen runpy>", Origin.LIBRARY),
+                ("<__array_function__ internals>", Origin.PACKAGES)]:
+            profile = Profile()
+            profile.add_frame(Frame("f", file, Kind.PYTHON))
+            self.assertEqual(classify.origins(profile), [origin], file)
+
+    def test_short_files(self):
+        profile = Profile()
+        profile.meta["directory"] = "/srv/app"
+        for file, short in [
+                ("/srv/app/a/b.py", "a/b.py"), ("/srv/other.py",) * 2,
+                ("/v/lib/python3.11/site-packages/x/y.py", "x/y.py"),
+                ("/usr/lib/python3/dist-packages/x.py", "x.py"),
+                ("/usr/lib/python3.11/json/decoder.py", "json/decoder.py"),
+                ("<string>",) * 2]:
+            self.assertEqual(classify.short_file(profile, file), short)
+
+
 class FoldingTest(unittest.TestCase):
 
     def assertFolds(self, words, expected):
@@ -114,6 +206,29 @@ class FoldingTest(unittest.TestCase):
         self.assertFolds("libc:start_main int:main int:Py_Finalize",
                          "start_main main Py_Finalize")
         self.assertFolds("", "")
+
+    def test_imports(self):
+        self.assertFolds("py:f int:eval imp:_find int:call imp:_load int:exec "
+                         "py:<module> imp:_find libc:open ker:open",
+                         "f (import) <module> (import) open open")
+        self.assertFolds("int:main imp:_find py:<module>",
+                         "(import) <module>")
+
+    def test_marks_stay(self):
+        self.assertFolds("libc:start_main int:main mark:cut int:eval py:f",
+                         "(cut) f")
+        self.assertFolds("mark:cut py:f int:eval mark:import py:g",
+                         "(cut) f (import) g")
+        self.assertFolds("mark:shutdown int:Py_Finalize",
+                         "(shutdown) Py_Finalize")
+        self.assertFolds("start_main mark:cut int:eval py:f",
+                         "start_main (cut) f")
+
+    def test_equal_folded_stacks_are_stored_once(self):
+        profile = profile_of((1, "py:f int:a py:g"), (2, "py:f int:b py:g"))
+        folded = profile.folded()
+        self.assertEqual(len(folded.stacks), 2)
+        self.assertEqual(folded.totals(), [(0, 3), (3, 3)])
 
     def test_threads_and_meta_are_kept(self):
         profile = profile_of((1, "int:main py:f"), (2, "int:main"),

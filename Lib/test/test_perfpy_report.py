@@ -2,10 +2,13 @@
 
 import io
 import os
-import re
+import random
 import shutil
 import subprocess
+import sys
 import unittest
+import unittest.mock
+from test import support
 from test.support.perfpy_case import PerfpyTestCase, clean_environment
 from test.test_perfpy_profile import profile_of
 
@@ -22,29 +25,120 @@ class TableTest(unittest.TestCase):
         write(profile, file, *arguments)
         return file.getvalue()
 
+    def table(self, profile, **choice):
+        return self.text(table.write_functions, profile,
+                         table.Choice(**choice))
+
     def test_functions(self):
         profile = profile_of((1, "py:f"), (2, "py:f py:g"), (5, "malloc"),
                              (2, "py:f py:g ker:read"))
-        self.assertEqual(self.text(table.write_functions, profile, 9), """\
-    self    total  function  file
- 20.00 %  40.00 %  g         /srv/app.py
- 10.00 %  50.00 %  f         /srv/app.py
+        self.assertEqual(self.table(profile), """\
+    self    total  code  function  file
+ 40.00 %  40.00 %  own   g         /srv/app.py
+ 10.00 %  50.00 %  own   f         /srv/app.py
+ 50.00 %           without a Python function
 """)
-        lines = self.text(table.write_functions, profile, 1).splitlines()
-        self.assertEqual(len(lines), 2)
-        self.assertIn(" g ", lines[1])
+
+    def test_top(self):
+        profile = profile_of((1, "py:f"), (2, "py:f py:g"), (3, "py:h"),
+                             (4, "py:f py:i"))
+        self.assertEqual(self.table(profile, top=2), """\
+    self    total  code  function  file
+ 40.00 %  40.00 %  own   i         /srv/app.py
+ 30.00 %  30.00 %  own   h         /srv/app.py
+ 30.00 %           in 2 other functions
+""")
+
+    def names(self, profile, **choice):
+        return [row.frame.name for row in
+                table.rows_of(profile, table.Choice(**choice))]
+
+    def test_sort(self):
+        profile = profile_of((3, "py:b"), (1, "py:c py:a"), (4, "py:c"))
+        self.assertEqual(self.names(profile), ["c", "b", "a"])
+        self.assertEqual(self.names(profile, sort="name"), ["a", "b", "c"])
+        profile = profile_of((3, "py:b"), (5, "py:c py:a"))
+        self.assertEqual(self.names(profile, sort="total"), ["a", "c", "b"])
+
+    def test_native(self):
+        profile = profile_of((1, "libc:start int:main py:f int:call"),
+                             (2, "libc:start int:main py:f int:call sqlite"),
+                             (4, "libc:start int:main py:f sqlite ker:read"))
+        self.assertEqual(self.table(profile, native=True), """\
+    self    total  code    function  file
+ 57.14 %  57.14 %  kernel  read      [kernel.kallsyms]
+ 28.57 %  85.71 %  native  sqlite    /usr/lib/libother.so.1
+ 14.29 % 100.00 %  own     f         /srv/app.py
+""")
+
+    def test_only(self):
+        profile = profile_of((1, "py:main"), (2, "py:main pkg:query lib:load"),
+                             (3, "pkg:middle py:handle pkg:query"),
+                             (4, "pkg:serve"))
+        self.assertEqual(self.table(profile, only="mine"), """\
+    self    total  code  function  file
+ 30.00 %  30.00 %  own   handle    /srv/app.py
+ 30.00 %  30.00 %  own   main      /srv/app.py
+ 40.00 %           elsewhere
+""")
+        self.assertEqual(self.names(profile, only="django"),
+                         ["query", "serve", "middle"])
+        self.assertEqual(self.names(profile, only="DJ*/db"),
+                         ["query", "serve", "middle"])
+        self.assertEqual(self.names(profile, only="load"), ["load"])
+        self.assertEqual(self.table(profile, only="nobody"),
+                         "no such function in any sample\n")
+
+    def test_imports_are_one_row(self):
+        profile = profile_of(
+            (1, "py:main"), (2, "py:main imp:_find int:x py:<module> py:g"),
+            (3, "py:main py:g"), (4, "mark:start-up int:Py_Init imp:_find"),
+            (5, "mark:start-up ker:exec"), (6, "py:main imp:_find pkg:h"))
+        self.assertEqual(self.table(profile), """\
+    self    total  code  function                file
+ 80.95 %  80.95 %        (start-up and imports)  see --imports
+ 14.29 %  14.29 %  own   g                       /srv/app.py
+  4.76 %  57.14 %  own   main                    /srv/app.py
+""")
+        self.assertEqual(set(self.names(profile, imports=True)),
+                         {"main", "_find", "<module>", "g", "(start-up)",
+                          "h"})
+
+    def test_terminal(self):
+        profile = Profile()
+        profile.meta["directory"] = "/home/me/project"
+        for name, file in [
+                ("f", "/home/me/project/application/views/orders.py"),
+                ("g", "/v/lib/python3.11/site-packages/django/db/models/"
+                      "query.py"),
+                ("Class." * 20 + "method", "/usr/lib/python3.11/socket.py")]:
+            profile.thread(1, 1).add_sample(0, profile.add_stack(
+                NO_STACK, profile.add_frame(Frame(name, file, Kind.PYTHON))),
+                1)
+        for width in 40, 60, 72, 80, 100, 132:
+            with unittest.mock.patch.object(table, "width_of",
+                                            lambda file: width):
+                text = self.table(profile)
+            with self.subTest(width=width, text=text):
+                lines = text.splitlines()
+                for name in "orders.py", "query.py", "socket.py", "method":
+                    self.assertIn(name, text)
+                if width >= 72:
+                    self.assertLessEqual(max(map(len, lines)), width)
+                if width == 100:
+                    self.assertIn("application/views/orders.py", text)
+                    self.assertNotIn("/home", text)
 
     def test_little_time_is_left_out(self):
         profile = profile_of((1000, "py:f"), (4, "py:g"))
-        self.assertNotIn("g", self.text(table.write_functions, profile, 9)
-                         .partition("\n")[2])
+        lines = self.table(profile).splitlines()
+        self.assertEqual(lines[2:],
+                         ["  0.40 %           in 1 other function"])
 
     def test_no_python(self):
-        self.assertEqual(
-            self.text(table.write_functions, profile_of((1, "f")), 9),
-            "no Python function in any sample\n")
-        self.assertEqual(self.text(table.write_functions, Profile(), 9),
-                         "no Python function in any sample\n")
+        for profile in profile_of((1, "f")), Profile():
+            self.assertEqual(self.table(profile),
+                             "no Python function in any sample\n")
         self.assertEqual(self.text(table.write_tree, Profile()), "")
 
     def test_tree(self):
@@ -69,15 +163,43 @@ class TableTest(unittest.TestCase):
         stack = profile.add_stack(NO_STACK, profile.add_frame(
             Frame("a\x1b[2Jb\n", "/srv/\u202ex\x9b", Kind.PYTHON)))
         profile.thread(1, 1).add_sample(0, stack, 1)
-        for text in (self.text(table.write_functions, profile, 9),
+        for text in (self.table(profile),
                      self.text(table.write_tree, profile)):
             self.assertIn(r"a\x1b[2Jb\n", text)
             self.assertTrue(text.replace("\n", "").isprintable())
 
     def test_summary(self):
-        self.assertEqual(table.summary(profile_of((1.5, "f"), (1, "g"))),
+        profile = profile_of((1.5, "f"), (1, "g"))
+        self.assertEqual(table.summary(profile),
                          "2 samples, 2.50 s of CPU time, in 1 thread of "
                          "1 process")
+        profile.meta.update(event="cycles", duration="3.125")
+        self.assertEqual(table.summary(profile),
+                         "2 samples, 2.50 s of CPU time in 3.12 s, in "
+                         "1 thread of 1 process")
+        profile.meta["duration"] = "25"
+        self.assertEqual(table.summary(profile),
+                         "2 samples, 2.50 s of CPU time in 25.00 s, in "
+                         "1 thread of 1 process; mostly waiting, which is "
+                         "not in the profile")
+
+    def test_summary_without_the_kernel(self):
+        profile = profile_of((1.5, "f"))
+        for event in "cycles:u", "cpu-clock:u", "cpu_core/cycles/:ppu":
+            profile.meta["event"] = event
+            self.assertIn("1.50 s of user CPU time, without the kernel,",
+                          table.summary(profile))
+        for event in "cycles", "cycles:P", "cycles:uk", "task-clock":
+            profile.meta["event"] = event
+            self.assertIn("1.50 s of CPU time,", table.summary(profile))
+
+    def test_summary_of_another_event(self):
+        profile = profile_of((1234, "py:f"), (1, "py:g"))
+        profile.meta.update(event="page-faults", unit="page-faults",
+                            duration="2")
+        self.assertEqual(table.summary(profile),
+                         "2 samples, 1,235 page-faults in 2.00 s, in "
+                         "1 thread of 1 process")
 
 
 class CommandTest(PerfpyTestCase):
@@ -95,9 +217,9 @@ class CommandTest(PerfpyTestCase):
 command: python app.py
 started: 2026-11-18T12:00:00+00:00
 2 samples, 4.00 s of CPU time, in 1 thread of 1 process
-    self    total  function  file
- 75.00 % 100.00 %  f         /srv/app.py
- 25.00 %  25.00 %  g         /srv/app.py
+    self    total  code  function  file
+ 75.00 % 100.00 %  own   f         /srv/app.py
+ 25.00 %  25.00 %  own   g         /srv/app.py
 """)
         self.assertNotIn("g  ", self.perfpy("report", "--top", "1").stdout)
         tree = self.perfpy("report", "--tree").stdout
@@ -120,7 +242,7 @@ started: 2026-11-18T12:00:00+00:00
                 continue        # test_perfpy_html
             with self.subTest(name):
                 result = self.perfpy("report", "--format", name, "a.perfpy")
-                written = self.path("profile" + format.suffix)
+                written = self.path("a" + format.suffix)
                 self.assertGreater(os.path.getsize(written), 0)
                 self.assertIn(os.path.basename(written), result.stderr)
                 output = "b" + format.suffix
@@ -132,6 +254,20 @@ started: 2026-11-18T12:00:00+00:00
                              "a.perfpy")
         self.assertRegex(result.stdout, r"f \(/srv/app.py\) 1000000\n")
         self.assertEqual(result.stderr, "")
+
+    def test_formats_are_folded(self):
+        self.save("a.perfpy", (1, "int:main py:f int:eval int:call"),
+                  (2, "int:main py:f int:eval"))
+        for arguments, stacks in [
+                ([], ["python 1, thread main 1;f (/srv/app.py) 3000000"]),
+                (["--interpreter"],
+                 ["python 1, thread main 1;main;f (/srv/app.py);eval;call "
+                  "1000000",
+                  "python 1, thread main 1;main;f (/srv/app.py);eval "
+                  "2000000"])]:
+            result = self.perfpy("report", "--format", "collapsed", "-o", "-",
+                                 *arguments, "a.perfpy")
+            self.assertEqual(result.stdout.splitlines(), stacks)
 
     def test_reader_that_leaves(self):
         self.save("a.perfpy", *[(1, f"py:f{number}")
@@ -183,43 +319,80 @@ started: 2026-11-18T12:00:00+00:00
             (["report", "bad.perfpy"], "not a recording"),
             (["report", "--format", "pprof", "-o", "no/x", "a.perfpy"],
              "there is no directory no"),
+            (["report", "-o", "x.svg", "a.perfpy"],
+             "the ending of x.svg names no format; use one of .html, "
+             ".collapsed.txt"),
+            (["report", "-o", "x.txt", "no.perfpy"], "names no format"),
+            (["report", "-o", "x", "a.perfpy"], "names no format"),
+            (["report", "-o", "-", "a.perfpy"], "say which --format"),
+            (["report", "-o", "a.perfpy", "--format", "html", "a.perfpy"],
+             "a.perfpy would be taken for a recording"),
+            (["report", "-o", "/proc/x.pb.gz", "a.perfpy"],
+             "cannot write /proc/x.pb.gz: "),
             (["diff", "a.perfpy", "no.perfpy"], "no.perfpy: No such file"),
             (["diff", "bad.perfpy", "a.perfpy"], "not a recording"),
         ]:
             with self.subTest(arguments):
                 self.assertIn(message,
                               self.perfpy(*arguments, status=1).stderr)
+        self.assertEqual(sorted(os.listdir(self.directory)),
+                         ["a.perfpy", "bad.perfpy"])
 
-    def test_diff(self):
-        self.save("a.perfpy", (4, "py:f py:g"), (1, "py:f py:old"),
-                  (5, "py:f"))
-        # Twice as long, which is no change by itself.
-        self.save("b.perfpy", (2, "py:f py:g"), (4, "py:f py:new"),
-                  (14, "py:f"))
-        result = self.perfpy("diff", "a.perfpy", "b.perfpy")
-        self.assertEqual(re.sub(" +", " ", result.stdout), """\
-a.perfpy: 3 samples, 10.00 s of CPU time, in 1 thread of 1 process
-b.perfpy: 3 samples, 20.00 s of CPU time, in 1 thread of 1 process
- self before change total before change function file
- 10.00% 40.00% -30.00% 10.00% 40.00% -30.00% g /srv/app.py
- 20.00% 0.00% +20.00% 20.00% 0.00% +20.00% new /srv/app.py
- 70.00% 50.00% +20.00% 100.00% 100.00% +0.00% f /srv/app.py
- 0.00% 10.00% -10.00% 0.00% 10.00% -10.00% old /srv/app.py
-""")
-        result = self.perfpy("diff", "--top", "1", "a.perfpy", "b.perfpy")
-        self.assertEqual(result.stdout.count("\n"), 4)
+    def test_options_that_do_not_apply(self):
+        self.save("profile.perfpy", (1, "py:f"))
+        for arguments, message in [
+            (["--tree", "--format", "pprof"], "--tree is for the terminal"),
+            (["--interpreter"], "--interpreter goes with"),
+            (["--tree", "--top", "3"], "--top is for the table"),
+            (["--format", "pprof", "--sort", "total"], "--sort is for"),
+            (["--tree", "--only", "mine"], "--only is for"),
+        ]:
+            with self.subTest(arguments):
+                self.assertIn(message, self.perfpy("report", *arguments,
+                                                   status=2).stderr)
 
-    def test_diff_with_itself(self):
-        self.save("a.perfpy", (1, "py:f"))
-        result = self.perfpy("diff", "a.perfpy", "a.perfpy")
-        self.assertIn("no Python function's share changed\n", result.stdout)
+    def test_version(self):
+        self.assertRegex(self.perfpy("--version").stdout,
+                         r"\Aperfpy of Python 3\.\d+\.\d+\S* at /.*\n\Z")
 
-    def test_diff_with_nothing(self):
-        self.save("a.perfpy")
-        self.save("b.perfpy", (1, "py:f"))
-        self.assertIn("+100.00%",
-                      self.perfpy("diff", "a.perfpy", "b.perfpy").stdout)
-
+    def test_large_recording(self):
+        # As many stacks as an hour of a big program has.
+        rng = random.Random(16)
+        profile = Profile()
+        frames = [profile.add_frame(Frame(f"f{number}", "/srv/a.py", kind))
+                  for number, kind in enumerate(
+                      [Kind.PYTHON] * 900 + [Kind.INTERPRETER] * 100)]
+        thread = profile.thread(1, 1)
+        for time in range(30_000):
+            stack = NO_STACK
+            for _ in range(14):
+                stack = profile.add_stack(
+                    stack, frames[min(int(rng.expovariate(0.02)), 999)])
+            thread.add_sample(time / 1000, stack, 0.001)
+        count = len(profile.stacks)
+        self.assertGreater(count, 300_000)
+        recording.save(profile, self.path("large.perfpy"))
+        self.write("measure.py", """if True:
+            import re, resource
+            from perfpy import cli
+            cli.main(["report", "large.perfpy"])
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            with open("/proc/self/status") as status:
+                peak = re.search(r"VmHWM:\s+(\d+)", status.read())[1]
+            print(usage.ru_utime + usage.ru_stime, peak)
+            """)
+        output = subprocess.run(
+            [sys.executable, self.path("measure.py")], check=True, text=True,
+            stdout=subprocess.PIPE, env=clean_environment(),
+            cwd=self.directory).stdout
+        seconds, kibibytes = map(float, output.splitlines()[-1].split())
+        if support.verbose:
+            print(f"{count:,} stacks: {seconds:.2f} s, "
+                  f"{kibibytes / 1024:.0f} MiB")
+        # 5 s and 200 MB for two million, half of it for nothing.
+        self.assertLess(kibibytes / 1024, 30 + 100 * count / 2e6)
+        if not support.check_sanitizer(address=True):
+            self.assertLess(seconds / count * 2e6, 15)
 
 if __name__ == "__main__":
     unittest.main()

@@ -50,13 +50,21 @@ class CommandLineTest(RecordingTestCase):
                          "busy")
         self.assertRegex(result.stderr, "perfpy: recording .* stacks by ")
         self.assertRegex(result.stderr, r"(?m)^ +\d+\.\d\d % +\d+\.\d\d %  "
-                         r"busy +" + re.escape(script))
+                         r"own +busy +" + re.escape(script))
         meta = result.profile.meta
         self.assertIn(script, meta["command"])
         self.assertGreater(float(meta["duration"]), 0.2)
+        self.assertIn(f" s of CPU time in {float(meta['duration']):.2f} s, in",
+                      result.stderr)
+        self.assertEqual(meta["directory"], self.directory)
         self.assertRegex(meta["started"], r"\A\d{4}-\d\d-\d\dT.*\+00:00\Z")
         with open(self.path(self.OUTPUT)) as file:
             self.assertIn("busy", file.read())
+
+    def test_waiting_is_told(self):
+        result = self.record("-c", "import time; time.sleep(1)")
+        self.assertIn("; mostly waiting, which is not in the profile",
+                      result.stderr)
 
     def test_arguments_are_the_scripts(self):
         script = self.script("print(sys.argv[1:])")
@@ -163,6 +171,10 @@ class CommandLineTest(RecordingTestCase):
         for arguments, message in [
             (["missing.py"], "there is no script missing.py"),
             (["-o", "no/such/a.pb.gz", script], "no directory no/such"),
+            (["-o", "/proc/x.pb.gz", script], "cannot write /proc/x.pb.gz"),
+            (["-o", "x.svg", script], "the ending of x.svg names no format"),
+            (["-o", "q.perfpy", "--format", "html", script],
+             "q.perfpy would be taken for a recording"),
             (["--format", "pprof", "-o", "directory", script],
              "it is a directory"),
             (["--perf", "no-perf", script], "no-perf is not installed"),
@@ -182,7 +194,12 @@ class CommandLineTest(RecordingTestCase):
             ([], "give either"),
             (["--attach", "1", script], "give either"),
             (["--frequency", "0", script], "invalid positive int value"),
-            (["--attach", "x"], "invalid positive int value"),
+            (["--attach", "x"], "invalid number of a process value"),
+            (["--duration", "3", script], "--duration goes with --attach"),
+            (["--attach", "1", "--python", "x"], "--python does not go with"),
+            (["--attach", "1", "-m"], "-m does not go with"),
+            (["--", "-W"], "-W needs an argument"),
+            (["--", "-B"], "give either"),
             (["--duration", "nan", "--attach", "1"], "positive float"),
             (["-m", "-c", "x"], "not allowed with"),
             (["--unknown", script], "unrecognized"),

@@ -2,8 +2,9 @@
 
 The input of flamegraph.pl, inferno and many others: the names from the
 outermost to the innermost, separated by semicolons, then a space and a whole
-number, here microseconds.  The first name is the thread's.  Functions of the
-kernel end in ``_[k]``, by which flamegraph.pl colours them.
+number, here microseconds, or how often an event happened.  The first name is
+the thread's.  Functions of the kernel end in ``_[k]``, by which flamegraph.pl
+colours them.
 """
 
 import collections
@@ -22,6 +23,7 @@ def _clean(name):
 
 
 def write(profile, file):
+    scale = 1 if "unit" in profile.meta else 1e6
     names = []
     for frame in profile.frames:
         kernel = "_[k]" if frame.kind is Kind.KERNEL else ""
@@ -33,5 +35,5 @@ def write(profile, file):
         root = _clean(thread_name(thread))
         for stack, weight in seconds.items():
             path = [root, *map(names.__getitem__, profile.frames_of(stack))]
-            text = f"{';'.join(path)} {round(weight * 1e6)}\n"
+            text = f"{';'.join(path)} {round(weight * scale)}\n"
             file.write(text.encode("utf-8", "backslashreplace"))

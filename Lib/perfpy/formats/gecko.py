@@ -53,7 +53,8 @@ def _meta(profile):
     weights = [weight for thread in profile.threads
                for weight in thread.weights[:100]]
     return {
-        "interval": statistics.median(weights or [0.001]) * 1000,
+        "interval": (1 if "unit" in profile.meta
+                     else statistics.median(weights or [0.001]) * 1000),
         "startTime": start,
         "processType": 0,
         "product": profile.meta.get("command", "perfpy"),
@@ -98,6 +99,7 @@ def _used_stacks(profile, thread):
 
 
 def _thread(profile, thread):
+    is_count = "unit" in profile.meta
     strings = _Numbers()
     functions = _Numbers()      # by the frame's number in the profile
     resources = _Numbers()      # by file
@@ -130,11 +132,13 @@ def _thread(profile, thread):
             len(times),
             stack=[stack_number[stack] for stack in thread.stacks],
             time=times,
-            weight=[weight * 1000 for weight in thread.weights],
-            weightType="tracing-ms",
+            weight=[round(weight) if is_count else weight * 1000
+                    for weight in thread.weights],
+            weightType="samples" if is_count else "tracing-ms",
             # A sample stands for time in which the thread ran, so the
             # profiler can tell work from waiting.
-            threadCPUDelta=[round(weight * 1e9) for weight in thread.weights]),
+            threadCPUDelta=[0 if is_count else round(weight * 1e9)
+                            for weight in thread.weights]),
         "markers": _table(0, data=[], name=[], startTime=[], endTime=[],
                           phase=[], category=[]),
         "stackTable": _table(len(stack_table["frame"]), **stack_table),

@@ -56,12 +56,15 @@ def _messages(profile):
     strings = _Strings()
     samples_unit = (_number(1, strings.number("samples"))
                     + _number(2, strings.number("count")))
-    time_unit = (_number(1, strings.number("cpu"))
-                 + _number(2, strings.number("nanoseconds")))
+    unit = profile.meta.get("unit")
+    scale = 1 if unit else 1e9
+    time_unit = (_number(1, strings.number(unit or "cpu"))
+                 + _number(2, strings.number("count" if unit
+                                             else "nanoseconds")))
     yield _bytes(1, samples_unit)
     yield _bytes(1, time_unit)
     for thread in profile.threads:
-        yield from _samples(profile, thread, strings)
+        yield from _samples(profile, thread, strings, scale)
     for frame_number, frame in enumerate(profile.frames, start=1):
         name = strings.number(frame.name if frame.kind is Kind.PYTHON
                               else function_name(frame))
@@ -81,20 +84,20 @@ def _messages(profile):
                    if thread.times), default=0)
     yield _number(10, round(longest * 1e9))
     yield _bytes(11, time_unit)
-    yield _number(12, _period(profile.threads))
-    yield _number(14, strings.number("cpu"))
+    yield _number(12, _period(profile.threads, scale))
+    yield _number(14, strings.number(unit or "cpu"))
     yield from strings.encoded()
 
 
-def _period(threads):
-    """Return the nanoseconds that most samples stand for."""
+def _period(threads, scale):
+    """Return what most samples stand for."""
     weights = collections.Counter()
     for thread in threads:
         weights.update(thread.weights)
-    return round(weights.most_common(1)[0][0] * 1e9) if weights else 0
+    return round(weights.most_common(1)[0][0] * scale) if weights else 0
 
 
-def _samples(profile, thread, strings):
+def _samples(profile, thread, strings, scale):
     """Yield a Sample message for each different stack of a thread."""
     labels = b"".join(
         _bytes(3, _number(1, strings.number(key)) + value)
@@ -111,7 +114,7 @@ def _samples(profile, thread, strings):
         innermost_first = [frame + 1 for frame in profile.frames_of(stack)]
         innermost_first.reverse()
         yield _bytes(2, _numbers(1, innermost_first)
-                     + _numbers(2, [counts[stack], round(weight * 1e9)])
+                     + _numbers(2, [counts[stack], round(weight * scale)])
                      + labels)
 
 

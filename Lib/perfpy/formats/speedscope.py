@@ -48,7 +48,8 @@ def _write_thread(profile, thread, file, separator):
     file.write(separator.encode("ascii"))
     weights = []
     _write_json(file, {"type": "sampled", "name": thread_name(thread),
-                       "unit": "seconds", "startValue": 0,
+                       "unit": ("none" if "unit" in profile.meta
+                                else "seconds"), "startValue": 0,
                        "endValue": sum(thread.weights)}, end=',"samples":[')
     samples = zip(thread.stacks, thread.weights)
     for stack, group in itertools.groupby(samples, key=lambda pair: pair[0]):

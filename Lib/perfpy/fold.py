@@ -1,0 +1,126 @@
+"""Leave out of a profile what is the interpreter's own business.
+
+A stack that has a Python function loses its INTERPRETER frames, so that their
+time counts for the Python function around them, and C functions of other
+libraries stand directly below their Python caller.  It also loses the way into
+the interpreter: all that is outside of the outermost Python function, if this
+is nothing but the interpreter, the C library, and functions without a name.
+The functions by which the interpreter imports a module become one mark,
+"(import)".
+
+A stack without Python functions stays as it is.  There the internals are all
+there is to see.  Marks stay everywhere.
+
+Called by Profile.folded().
+"""
+
+import array
+import posixpath
+import re
+
+from perfpy import profile as model
+from perfpy.profile import NO_STACK, UNKNOWN, Frame, Kind
+
+IMPORT = Frame("(import)", "", Kind.MARK)
+
+_C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux.*|ld-musl.*|ld)[.-].*")
+_IMPORTLIB = "<frozen importlib._bootstrap"
+
+# What becomes of a frame below a Python function, and of that.
+_STAYS, _GOES, _IMPORTS = range(3)
+
+
+def is_import(frame):
+    """Return whether the function is part of how modules are imported."""
+    return frame == IMPORT or (frame.kind is Kind.PYTHON
+                               and frame.file.startswith(_IMPORTLIB))
+
+
+def folded(profile):
+    result = model.Profile()
+    result.meta.update(profile.meta)
+    fate = [_GOES if frame.kind is Kind.INTERPRETER
+            else _IMPORTS if is_import(frame) else _STAYS
+            for frame in profile.frames]
+    new_frame = [None] * len(fate)      # made when one is needed
+    in_python = profile.in_python()
+    needed = _needed(profile, in_python)
+    surroundings = {NO_STACK: NO_STACK}
+    place = array.array("i")            # index here: index in the result
+    add_place, add_stack = place.append, result.add_stack
+    imported = None
+    stack = -1
+    for parent, frame in profile.stacks:
+        stack += 1
+        if not needed[stack]:
+            add_place(NO_STACK)
+            continue
+        what = fate[frame] if in_python[stack] else _STAYS
+        if what == _GOES:
+            add_place(place[parent])
+            continue
+        if parent == NO_STACK:
+            above = NO_STACK
+        elif not in_python[stack] or in_python[parent]:
+            above = place[parent]
+        else:
+            above = surroundings.get(parent)
+            if above is None:
+                above = surroundings[parent] = _add_surroundings(
+                    profile, result, parent)
+        if what == _IMPORTS:
+            if imported is None:
+                imported = result.add_frame(IMPORT)
+            if above != NO_STACK and result.stack_frames[above] == imported:
+                add_place(above)
+                continue
+            number = imported
+        else:
+            number = new_frame[frame]
+            if number is None:
+                number = new_frame[frame] = result.add_frame(
+                    profile.frames[frame])
+        add_place(add_stack(above, number))
+    for thread in profile.threads:
+        copy = result.thread(thread.pid, thread.tid, thread.process_name,
+                             thread.name)
+        copy.times.extend(thread.times)
+        copy.weights.extend(thread.weights)
+        copy.stacks.extend(NO_STACK if stack == NO_STACK else place[stack]
+                           for stack in thread.stacks)
+    return result
+
+
+def _needed(profile, in_python):
+    """Return for each stack whether a sample's stack is made from it."""
+    needed = bytearray(len(in_python))
+    for thread in profile.threads:
+        for stack in thread.stacks:
+            if stack != NO_STACK:
+                needed[stack] = True
+    stack = len(in_python)
+    for parent in reversed(profile.parents):
+        stack -= 1
+        if (needed[stack] and parent != NO_STACK
+                and in_python[parent] == in_python[stack]):
+            needed[parent] = True
+    return needed
+
+
+def _add_surroundings(profile, result, stack):
+    """Add what stays of a stack into which Python was entered."""
+    frames = [profile.frames[frame] for frame in profile.frames_of(stack)]
+    if all(map(_is_way_in, frames)):
+        frames = [frame for frame in frames if frame.kind is Kind.MARK]
+    parent = NO_STACK
+    for frame in frames:
+        if frame.kind is not Kind.INTERPRETER:
+            parent = result.add_stack(parent, result.add_frame(frame))
+    return parent
+
+
+def _is_way_in(frame):
+    """Return whether a frame only tells how a program or thread starts."""
+    return (frame.kind in (Kind.INTERPRETER, Kind.MARK)
+            or frame.name == UNKNOWN or frame.kind is Kind.NATIVE
+            and _C_LIBRARY.fullmatch(posixpath.basename(frame.file)))

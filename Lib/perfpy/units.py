@@ -1,0 +1,46 @@
+"""What the weights of a profile's samples are, in words.
+
+Events that count time, and cycles, which perf samples at a steady rate, are
+seconds of CPU time.  Any other event is counted in its own unit, whose name is
+in meta["unit"].
+
+Called by perfscript.py, which scales the weights, and by all that shows them.
+"""
+
+import re
+
+# Their periods are nanoseconds.
+_CLOCK = re.compile(r"(cpu-clock|task-clock)(:\w*)?")
+_CYCLES = re.compile(r"(cpu[-\w]*/)?(cpu-)?cycles/?(:\w*)?")
+
+
+def is_clock(event):
+    return bool(_CLOCK.fullmatch(event))
+
+
+def is_time(event):
+    return is_clock(event) or bool(_CYCLES.fullmatch(event))
+
+
+def _is_user_only(event):
+    modifiers = event.rpartition(":")[2] if ":" in event else ""
+    return "u" in modifiers and "k" not in modifiers
+
+
+def noun(profile):
+    """Return what the weights count: CPU time, or the name of an event."""
+    unit = profile.meta.get("unit")
+    events = profile.meta.get("event", "").split()
+    if events and all(map(_is_user_only, events)):
+        return f"{unit or 'user CPU time'}, without the kernel"
+    return unit or "CPU time"
+
+
+def amount(profile, weight):
+    """Return a sum of weights as text with its unit."""
+    unit = profile.meta.get("unit")
+    if unit:
+        return f"{weight:,.0f} {unit}"
+    if abs(weight) >= 100 or not weight:
+        return f"{weight:.0f} s"
+    return f"{weight:.2f} s" if abs(weight) >= 0.01 else f"{weight:.2g} s"

@@ -1,0 +1,123 @@
+"""perfpy run finds the interpreter and the script that a user means."""
+
+import os
+import shlex
+import subprocess
+import sys
+import unittest
+from test.support.perfpy_case import RecordingTestCase, clean_environment
+
+from perfpy import cli
+
+STOCK = "/usr/bin/python3.11"
+SHOW = "print(sys.prefix, sys.executable, sys.flags.dev_mode, sys.argv[1:])"
+
+
+def options_of(*words):
+    options = cli.parse(["run", *words])
+    return (options.python_options, options.module, options.code,
+            options.command)
+
+
+class OptionsTest(unittest.TestCase):
+
+    def test_options_of_the_interpreter(self):
+        for words, expected in [
+            (["a.py", "-x"], ([], False, False, ["a.py", "-x"])),
+            (["--", "a.py", "--"], ([], False, False, ["a.py", "--"])),
+            (["--", "-W", "error", "-Xdev", "a.py", "-W"],
+             (["-W", "error", "-Xdev"], False, False, ["a.py", "-W"])),
+            (["--", "-B", "-m", "json.tool", "-h"],
+             (["-B"], True, False, ["json.tool", "-h"])),
+            (["--", "-c", "pass", "-B"],
+             ([], False, True, ["pass", "-B"])),
+            (["--", "-I", "-", "x"], (["-I"], False, False, ["-", "x"])),
+            (["-m", "json.tool", "-h"],
+             ([], True, False, ["json.tool", "-h"])),
+        ]:
+            with self.subTest(words):
+                self.assertEqual(options_of(*words), expected)
+
+
+class WhichTest(RecordingTestCase):
+
+    def environment(self, python=sys.executable, name="env"):
+        """Make a virtual environment, with a command called greet."""
+        directory = self.path(name)
+        subprocess.run([python, "-m", "venv", "--without-pip", directory],
+                       check=True, env=clean_environment())
+        self.write_command(f"{name}/bin/greet",
+                           f"{directory}/bin/python")
+        return directory
+
+    def write_command(self, name, python):
+        path = self.write(name, f"#!{python}\nimport sys\n{SHOW}\n"
+                          "sum(range(3_000_000))\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def run_perfpy(self, *words, **variables):
+        path = variables.pop("PATH", os.environ["PATH"])
+        return self.record(*words, env=clean_environment(PATH=path,
+                                                         **variables))
+
+    def test_options_reach_the_interpreter(self):
+        script = self.script(SHOW)
+        result = self.run_perfpy("--", "-X", "dev", "-W", "error", script,
+                                 "-W")
+        self.assertTrue(result.stdout.endswith("True ['-W']\n"))
+        result = self.perfpy(
+            "run", "-o", self.OUTPUT, "--", "-W", "error", "-c",
+            "import warnings; warnings.warn('x')", status=1)
+        self.assertIn("UserWarning: x", result.stderr)
+
+    def test_active_environment(self):
+        directory = self.environment()
+        result = self.run_perfpy(self.script(SHOW), VIRTUAL_ENV=directory)
+        self.assertTrue(result.stdout.startswith(
+            f"{directory} {directory}/bin/python "), result.stdout)
+        # Somebody who names an interpreter means it.
+        result = self.run_perfpy("--python", sys.executable,
+                                 self.script(SHOW), VIRTUAL_ENV=directory)
+        self.assertNotIn(directory + " ", result.stdout)
+
+    def test_environment_of_another_interpreter(self):
+        if not os.path.exists(STOCK):
+            self.skipTest(f"there is no {STOCK}")
+        if sys.version_info[:2] != (3, 11):
+            self.skipTest(f"{STOCK} is another version")
+        directory = self.environment(STOCK)
+        result = self.run_perfpy(
+            self.script(SHOW + "\ndef inner(): busy()\ninner()"),
+            VIRTUAL_ENV=directory)
+        self.assertTrue(result.stdout.startswith(
+            f"{directory} {directory}/bin/python "), result.stdout)
+        self.assertShown(result.profile, "<module>", "inner", "busy")
+
+    def test_console_script(self):
+        directory = self.environment()
+        path = f"{directory}/bin{os.pathsep}{os.environ['PATH']}"
+        # It brings its environment, active or not.
+        for variables in {"PATH": path}, {"VIRTUAL_ENV": directory}:
+            result = self.run_perfpy("greet", "-x", **variables)
+            self.assertEqual(
+                result.stdout,
+                f"{directory} {directory}/bin/python False ['-x']\n")
+            self.assertIn(shlex.quote(f"{directory}/bin/greet"),
+                          result.profile.meta["command"])
+
+    def test_script_of_this_directory_comes_first(self):
+        self.environment()
+        self.script("print('here')", "greet")
+        result = self.run_perfpy("greet", VIRTUAL_ENV=self.path("env"))
+        self.assertEqual(result.stdout, "here\n")
+
+    def test_command_that_is_no_script(self):
+        result = self.perfpy("run", "ls", status=125)
+        self.assertRegex(result.stderr, "/ls is not a Python script")
+        result = self.perfpy("run", "./no-such", status=125)
+        self.assertIn("there is no script ./no-such", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

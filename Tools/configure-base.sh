@@ -16,10 +16,19 @@ tree=$1
 build=$2
 shift 2
 
-# Debian's tree lacks the bundled expat and pip, and its pyexpat.c needs a macro
-# that only Debian's own build defines.  gdbm stands in for ndbm in Debian.
+# Debian's tree lacks the bundled expat, and its pyexpat.c needs a macro that only
+# Debian's own build defines.  gdbm stands in for ndbm in Debian.
 set -- --with-system-expat LIBEXPAT_CFLAGS=-DPy_BUILD_CORE_MODULE \
-    --without-ensurepip --with-dbmliborder=gdbm "$@"
+    --with-dbmliborder=gdbm "$@"
+# Some of Debian's trees lack the bundled pip, too: packages have it.
+wheels=/usr/share/python-wheels
+if [ ! -e "$(echo "$tree"/Lib/ensurepip/_bundled/pip-*.whl)" ]; then
+    if [ -e "$(echo $wheels/pip-*.whl)" ]; then
+        set -- --with-wheel-pkg-dir=$wheels "$@"
+    else
+        set -- --without-ensurepip "$@"
+    fi
+fi
 host=$(cat config.host)
 if [ -n "$host" ]; then
     sysroot=$PWD/base/sysroot-$host/root
@@ -29,7 +38,7 @@ if [ -n "$host" ]; then
         CC="$host-gcc --sysroot=$sysroot -L$sysroot/usr/lib/$host" \
         --with-build-python="$(Tools/find-build-python.sh)" \
         ac_cv_file__dev_ptmx=yes ac_cv_file__dev_ptc=no \
-        ac_cv_buggy_getaddrinfo=no "$@"
+        ac_cv_buggy_getaddrinfo=no --without-ensurepip "$@"
     export PKG_CONFIG_SYSROOT_DIR="$sysroot" \
         PKG_CONFIG_LIBDIR="$sysroot/usr/lib/$host/pkgconfig" \
         PKG_CONFIG_SYSTEM_INCLUDE_PATH="$sysroot/usr/include"

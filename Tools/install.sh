@@ -1,21 +1,12 @@
 #!/bin/sh
-# Installs the build below $PREFIX, as CPython's own install does, after
-# building again with that prefix when it is another than configured: the prefix
-# is part of the interpreter.  Called by `make install`; $DESTDIR is honoured.
+# Installs the build below the prefix it was configured for, as CPython's own
+# install does.  Called by `make install` after Tools/set-prefix.sh; $DESTDIR is
+# honoured.
 set -eu
 cd "$(dirname "$0")/.."
 . Tools/base.sh
 
-configured=$(sed -n 's/^prefix=[[:space:]]*//p' "$build/Makefile")
-prefix=${PREFIX:-$configured}
-case $prefix in
-    /*) ;;
-    *) prefix=$PWD/$prefix ;;
-esac
-if [ "$prefix" != "$configured" ]; then
-    eval "./configure $(cat config.args) --prefix=\"\$prefix\""
-    make all
-fi
+prefix=$(sed -n 's/^prefix=[[:space:]]*//p' "$build/Makefile")
 
 unset MAKEFLAGS MFLAGS MAKELEVEL PREFIX
 echo "install: to ${DESTDIR-}$prefix (log: $build/install.log)"

@@ -9,7 +9,8 @@ set -eu
 cd "$1"
 
 # The last that was applied comes first.
-for name in ensurepip-disabled sysconfig-debian-schemes distutils-install-layout; do
+for name in ensurepip-disabled multiarch-extname sysconfig-debian-schemes \
+    distutils-install-layout; do
     patch=debian/patches/$name.diff
     [ -e "$patch" ] || continue
     if patch -R -p1 -s -f --dry-run <"$patch" >/dev/null; then

@@ -103,7 +103,9 @@ def changes(before, after, only=""):
 
 
 def relative(change):
-    """Return a change as a share of what was before."""
+    """Return a sure change as a share of what was before."""
+    if not change.is_sure:
+        return ""
     if not change.before:
         return "new" if change.after else ""
     if not change.after:
@@ -188,7 +190,7 @@ def main(options):
     unit = after.meta.get("unit", "")
     print(f"change: {seconds_text(whole, unit)} {unit or 's'} of "
           f"{units.noun(after)}"
-          + (f", {relative(whole)}" if whole.before else ""))
+          + (f", {relative(whole)}" if whole.is_sure else ""))
     write(rows, after, sys.stdout, options.top)
     if (options.fail_above is not None
             and is_worse(rows, whole, options.fail_above)):

@@ -1,6 +1,6 @@
 """Processes, their children and their command lines, as /proc has them.
 
-Called by attach.py and run.py.
+Called by attach.py, launch.py and run.py.
 """
 
 import os
@@ -58,3 +58,12 @@ def cpu_seconds(pids):
             continue
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def queued_seconds(pid):
+    """Return how long a process's main thread has waited for a processor."""
+    try:
+        with open(f"/proc/{pid}/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError):       # the kernel does not count it
+        return 0.0

@@ -13,6 +13,8 @@ import resource
 import signal
 import sys
 
+from perfpy import family
+
 # What others send us is meant for the command.
 FORWARDED = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM,
              signal.SIGUSR1, signal.SIGUSR2}
@@ -26,6 +28,8 @@ CANNOT_EXECUTE = 126    # as a shell says it
 
 class Command:
     """A child that waits until it is released."""
+
+    queued = 0.0        # seconds for which it waited for a processor
 
     def __init__(self, arguments, environment, program=None):
         # From here on nothing but wait() takes signals.
@@ -58,8 +62,11 @@ class Command:
     def wait(self):
         """Wait for its end, handing on signals; return os.waitpid's status."""
         while True:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
+            if os.waitid(os.P_PID, self.pid,
+                         os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                # Only now it is complete, and soon it is gone.
+                self.queued = family.queued_seconds(self.pid)
+                status = os.waitpid(self.pid, 0)[1]
                 break
             signals = FORWARDED | {signal.SIGCHLD}
             info = signal.sigwaitinfo(signals)

@@ -92,8 +92,9 @@ class Profile:
     threads  list of Thread
     meta     what is known about the recording, name to text: "command",
              "directory", "event", "frequency", "started" (ISO 8601),
-             "duration" (seconds), "lost samples", "python", "stdlib",
-             "perf", "unwinding"; and "unit", if weights are not seconds but
+             "duration" (seconds), "queued" (seconds of waiting for a
+             processor), "lost samples", "python", "stdlib", "perf",
+             "unwinding"; and "unit", if weights are not seconds but
              numbers of an event (units.py)
     """
 

@@ -219,6 +219,7 @@ def run_command(session, options):
             raise
         command.release()
         status = command.wait()
+        session.meta["queued"] = f"{command.queued:.3f}"
         return status, show_safely(session, recorder, [interpreter.file])
 
 

@@ -19,6 +19,9 @@ NARROWEST_FILE = 16
 # A program that runs for less of the time than this mostly waits.
 MOSTLY_WAITING = 0.5
 
+# Of the time for which a program could run, if others did not.
+MUCH_QUEUED = 0.1
+
 MINE = "mine"
 
 # How a program begins, which is one row unless asked for.
@@ -86,14 +89,19 @@ def summary(profile):
 
 
 def _elapsed(profile):
-    seconds = profile.meta.get("duration")
-    return f" in {float(seconds):.2f} s" if seconds else ""
+    seconds = float(profile.meta.get("duration", 0))
+    queued = float(profile.meta.get("queued", 0))
+    text = f" in {seconds:.2f} s" if seconds else ""
+    if queued > MUCH_QUEUED * seconds:
+        text += f" ({queued:.2f} s of it waiting for a processor)"
+    return text
 
 
 def _is_mostly_waiting(profile):
-    return (units.noun(profile) == "CPU time" and "duration" in profile.meta
-            and profile.duration()
-            < MOSTLY_WAITING * float(profile.meta["duration"]))
+    seconds = (float(profile.meta.get("duration", 0))
+               - float(profile.meta.get("queued", 0)))
+    return (units.noun(profile) == "CPU time"
+            and profile.duration() < MOSTLY_WAITING * seconds)
 
 
 class Row(typing.NamedTuple):

@@ -183,6 +183,17 @@ class TableTest(unittest.TestCase):
                          "1 thread of 1 process; mostly waiting, which is "
                          "not in the profile")
 
+    def test_summary_on_a_busy_machine(self):
+        profile = profile_of((1.5, "f"))
+        profile.meta.update(duration="6", queued="4.2")
+        self.assertEqual(table.summary(profile),
+                         "1 sample, 1.50 s of CPU time in 6.00 s (4.20 s of "
+                         "it waiting for a processor), in 1 thread of "
+                         "1 process")
+        profile.meta["queued"] = "0.1"
+        self.assertIn("1.50 s of CPU time in 6.00 s, in 1 thread of 1 process"
+                      "; mostly waiting", table.summary(profile))
+
     def test_summary_without_the_kernel(self):
         profile = profile_of((1.5, "f"))
         for event in "cycles:u", "cpu-clock:u", "cpu_core/cycles/:ppu":

@@ -54,8 +54,10 @@ class CommandLineTest(RecordingTestCase):
         meta = result.profile.meta
         self.assertIn(script, meta["command"])
         self.assertGreater(float(meta["duration"]), 0.2)
-        self.assertIn(f" s of CPU time in {float(meta['duration']):.2f} s, in",
+        self.assertIn(f" s of CPU time in {float(meta['duration']):.2f} s",
                       result.stderr)
+        # What others do on this machine is not taken for waiting.
+        self.assertNotIn("mostly waiting", result.stderr)
         self.assertEqual(meta["directory"], self.directory)
         self.assertRegex(meta["started"], r"\A\d{4}-\d\d-\d\dT.*\+00:00\Z")
         with open(self.path(self.OUTPUT)) as file:

@@ -17,7 +17,8 @@ gettext_compact = False
 gettext_copyright = "the cpython-perf authors"
 exclude_patterns = []
 
-html_theme = "classic"
+html_theme = "furo"
+html_title = "cpython-perf"
 html_show_copyright = False
 html_show_sphinx = False
 

@@ -26,6 +26,7 @@ html_show_sphinx = False
 nitpick_ignore = [
     ("c:identifier", "PyCodeObject"),
     ("envvar", "PYTHONPERFSUPPORT"),
+    ("py:class", "threading.Thread"),
     ("py:exc", "KeyboardInterrupt"),
     ("py:exc", "OSError"),
     ("py:exc", "RecursionError"),

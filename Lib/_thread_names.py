@@ -2,8 +2,9 @@
 
 threading calls announce() when a thread starts and when its name changes,
 while the perf trampoline is on; otherwise this is not even imported.  The
-kernel's names have 15 bytes at most.  A process has the name of its main thread there,
-so that one keeps it, and so does a child that another thread forks.
+kernel's names have 15 bytes at most.  A process has the name of its main
+thread there, so that one keeps it, and so does a child that another thread
+forks.
 
 Called in the thread itself, or in the one that changes the name.  Nothing
 happens where /proc is missing or another namespace's.

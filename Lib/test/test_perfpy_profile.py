@@ -22,7 +22,6 @@ def frame(text):
                      Kind.PYTHON),
         "pkg": Frame(name, "/venv/lib/python3.11/site-packages/django/db.py",
                      Kind.PYTHON),
-        "mark": Frame(f"({name})", "", Kind.MARK),
         "ld": Frame(name, "/lib64/ld-linux-x86-64.so.2", Kind.NATIVE),
         "": Frame(name, "/usr/lib/libother.so.1", Kind.NATIVE),
     }[kind]
@@ -137,7 +136,7 @@ class OriginTest(unittest.TestCase):
 
     def test_origins(self):
         profile = profile_of((1, "int:m py:f pkg:f lib:f imp:f libc:f ker:f "
-                                 "mark:cut"))
+                                 "mark:(cut)"))
         self.assertEqual(
             [origin.value for origin in classify.origins(profile)],
             ["interpreter", "own", "packages", "library", "library",
@@ -215,13 +214,13 @@ class FoldingTest(unittest.TestCase):
                          "(import) <module>")
 
     def test_marks_stay(self):
-        self.assertFolds("libc:start_main int:main mark:cut int:eval py:f",
+        self.assertFolds("libc:start_main int:main mark:(cut) int:eval py:f",
                          "(cut) f")
-        self.assertFolds("mark:cut py:f int:eval mark:import py:g",
+        self.assertFolds("mark:(cut) py:f int:eval mark:(import) py:g",
                          "(cut) f (import) g")
-        self.assertFolds("mark:shutdown int:Py_Finalize",
+        self.assertFolds("mark:(shutdown) int:Py_Finalize",
                          "(shutdown) Py_Finalize")
-        self.assertFolds("start_main mark:cut int:eval py:f",
+        self.assertFolds("start_main mark:(cut) int:eval py:f",
                          "start_main (cut) f")
 
     def test_equal_folded_stacks_are_stored_once(self):

@@ -92,8 +92,8 @@ class TableTest(unittest.TestCase):
     def test_imports_are_one_row(self):
         profile = profile_of(
             (1, "py:main"), (2, "py:main imp:_find int:x py:<module> py:g"),
-            (3, "py:main py:g"), (4, "mark:start-up int:Py_Init imp:_find"),
-            (5, "mark:start-up ker:exec"), (6, "py:main imp:_find pkg:h"))
+            (3, "py:main py:g"), (4, "mark:(start-up) int:Py_Init imp:_find"),
+            (5, "mark:(start-up) ker:exec"), (6, "py:main imp:_find pkg:h"))
         self.assertEqual(self.table(profile), """\
     self    total  code  function                file
  80.95 %  80.95 %        (start-up and imports)  see --imports

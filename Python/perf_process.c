@@ -118,7 +118,7 @@ _PyPerfProcess_Stamp(void)
     return stamp;
 }
 
-/* --- The time of the start ----------------------------------------------- */
+/* --- Times --------------------------------------------------------------- */
 
 static double
 clock_seconds(clockid_t clock)
@@ -166,6 +166,12 @@ _PyPerfProcess_StartTime(void)
     }
 #endif
     return process.started;
+}
+
+uint64_t
+_PyPerfProcess_CPUTime(void)
+{
+    return (uint64_t)(1e9 * clock_seconds(CLOCK_PROCESS_CPUTIME_ID));
 }
 
 /* --- The C stack --------------------------------------------------------- */

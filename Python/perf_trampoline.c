@@ -34,9 +34,12 @@
 #include <stdbool.h>
 #include <unistd.h>               // getpid()
 
-/* For so long symbols may wait for others that are made at start-up, and those
-   that a program's fork handlers make for the first call after them. */
+/* For so long symbols may wait for others that are made at start-up. */
 #define MAX_HOLD_NANOSECONDS (20 * 1000 * 1000)
+
+/* So much CPU time a forked child may have used when symbols that its fork
+   handlers make still wait for the first call after them. */
+#define MAX_HANDLER_NANOSECONDS (20 * 1000 * 1000)
 
 /* --- Back ends ----------------------------------------------------------- */
 
@@ -101,7 +104,6 @@ static struct {
         bool has_no_file;       /* ...yet, and is to get one */
         bool runs_handlers;     /* of the program, for forks */
         bool has_symbols;       /* that its parent has not */
-        uint64_t since;
     } child;
 } trampoline;
 
@@ -249,7 +251,7 @@ has_to_be_written(PyCodeObject *code, const _PyPerfSymbol *symbol)
     }
     if (trampoline.child.runs_handlers) {
         trampoline.child.has_symbols = true;
-        return symbol->made - trampoline.child.since >= MAX_HOLD_NANOSECONDS;
+        return _PyPerfProcess_CPUTime() >= MAX_HANDLER_NANOSECONDS;
     }
     return !trampoline.hold.is_active || !may_wait(code, symbol);
 }
@@ -439,7 +441,6 @@ _PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
         return;
     }
     trampoline.child.runs_handlers = true;
-    trampoline.child.since = (uint64_t)_PyTime_GetMonotonicClock();
 }
 
 void

@@ -33,6 +33,9 @@ extern void _PyPerfProcess_AfterFork_Child(void);
  * the interpreter started. */
 extern double _PyPerfProcess_StartTime(void);
 
+/* Nanoseconds of CPU time that the process has used. */
+extern uint64_t _PyPerfProcess_CPUTime(void);
+
 /* How many bytes of this thread's C stack are below the address.  0: nobody
  * knows, or it is on another stack. */
 extern size_t _PyPerfProcess_StackBelow(uintptr_t address);

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Fork a profiled process with many symbols many times.
 
-A child exits at once, or is profiled further, or forks again, or becomes
-another program.  Each must leave a complete file, no process may keep a
-descriptor too many, and the memory of the parent must not grow.  The same is
-done with profiling off: the difference is what a fork costs.
+A child ends before it calls a function, or after one call, or is profiled
+further, or forks again, or becomes another program.  The first must leave no
+file, the others a complete one, no process may keep a descriptor too many, and
+the memory of the parent must not grow.  The same is done with profiling off:
+the difference is what a fork costs.
 
 Called by hand and, with smaller numbers, by Lib/test/test_perf_stress.py.
 """
@@ -68,7 +69,11 @@ def fail(message):
 
 # --- Children: what they do, and the names that their files then have more ---
 
-def exit_at_once(mode, others):
+def end(mode, others):
+    raise AssertionError("is not to be called")
+
+
+def call_once(mode, others):
     return 0
 
 
@@ -98,8 +103,7 @@ def become_another(mode, others):
              " grep -e 'perf-.*[.]map' -e 'jit-.*[.]dump'")
 
 
-KINDS = [exit_at_once, go_on, exit_at_once, fork_again, exit_at_once,
-         become_another]
+KINDS = [call_once, go_on, end, fork_again, call_once, become_another, end]
 
 
 def check_file(mode, pid, kind, symbols, is_parsed):
@@ -124,44 +128,60 @@ def check_file(mode, pid, kind, symbols, is_parsed):
     return len(data)
 
 
+def is_newer(path, began):
+    """Is there a file, not left from an earlier process of that number?"""
+    try:
+        return os.stat(path).st_mtime > began - 0.01    # a tick of the kernel
+    except FileNotFoundError:
+        return False
+
+
 # --- One mode ----------------------------------------------------------------
 
 def storm(mode, forks, symbols):
-    """Print, for a child that exits at once, microseconds of CPU time that
-    fork() takes in the parent and all takes in the child, and the size of its
-    file; then how much the memory of the parent has grown."""
+    """Print microseconds of CPU time that fork() takes in the parent, that a
+    child takes which ends before it calls a function, and one that calls one,
+    and the size of its file; then how much the parent's memory has grown."""
     others = descriptors()
     if mode != "off":
         sys.activate_stack_trampoline(mode)
     for number in range(symbols):
         call(f"function_number_{number}")
     before = descriptors()
-    in_parent, in_child, size, early = [], [], 0, None
+    in_parent, in_child, size, early = [], {end: [], call_once: []}, 0, None
     for number in range(forks):
         kind = KINDS[number % len(KINDS)]
+        began = time.time()
         start = time.process_time()
         pid = os.fork()
         if pid == 0:
+            if kind is end:
+                os._exit(0)
             os._exit(kind(mode, others))
         forked = time.process_time()
         _, status, usage = os.wait4(pid, 0)
         if status != 0:
             fail(f"{mode}: child {number} did {kind.__name__} and ended with "
                  f"{os.waitstatus_to_exitcode(status)}")
-        if mode != "off":
+        in_parent.append(forked - start)
+        if kind in in_child:
+            in_child[kind].append(usage.ru_utime + usage.ru_stime)
+        if mode == "off":
+            pass
+        elif kind is end:
+            if is_newer(path_of(mode, pid), began):
+                fail(f"{mode}: a child that called nothing has a file")
+        else:
             length = check_file(mode, pid, kind, symbols,
                                 number % PARSED == 0)
-        if kind is exit_at_once:
-            in_parent.append(forked - start)
-            in_child.append(usage.ru_utime + usage.ru_stime)
-            size = length if mode != "off" else 0
+            size = length if kind is call_once else size
         if number == forks // 4:
             early = memory()
     growth = memory() - early
     if descriptors() != before:
         fail(f"{mode}: descriptors were {before} and are {descriptors()}")
     print(*(round(1e6 * statistics.median(times))
-            for times in (in_parent, in_child)), size, growth)
+            for times in (in_parent, *in_child.values())), size, growth)
 
 
 def run_mode(mode, options):
@@ -189,13 +209,14 @@ def main():
         storm(options.mode, options.forks, options.symbols)
         return
     print(f"{options.forks} forks of a process with {options.symbols} "
-          "symbols; medians of CPU time for children that exit at once")
-    print(f"{'':10}{'parent':>10}{'child':>14}{'its file':>14}{'memory':>12}")
+          "symbols; medians of CPU time")
+    print(f"{'':10}{'parent':>10}{'child that ends':>18}"
+          f"{'that calls':>14}{'its file':>16}{'memory':>12}")
     for mode in MODES:
         with tempfile.TemporaryDirectory() as directory:
             os.environ["JITDUMPDIR"] = directory
-            in_parent, in_child, size, growth = run_mode(mode, options)
-        print(f"{mode:10}{in_parent:7} us{in_child:11} us{size:8} bytes"
+            parent, ends, calls, size, growth = run_mode(mode, options)
+        print(f"{mode:10}{parent:7} us{ends:15} us{calls:11} us{size:10} bytes"
               f"{growth:+8} KiB", flush=True)
         if growth > options.growth:
             fail(f"{mode}: memory has grown by {growth} KiB")

@@ -5,7 +5,8 @@ Each way in which C enters Python functions recurses, in a thread with a stack
 of each size, until the process dies of it; the depth that it had reached is in
 a file.  That is done by each interpreter given, and compared with the first.
 
-usage: c_stack.py [--most PERCENT] [--sizes KIB ... --] BASE [INTERPRETER [OPTION ...]] ...
+usage: c_stack.py [--most PERCENT] [--sizes KIB ... --]
+                  BASE [INTERPRETER [OPTION ...]] ...
 
 A further interpreter begins at each word with a slash, as in
 

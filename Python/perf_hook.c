@@ -53,8 +53,8 @@ _PyPerfHook_UseAreas(const _PyPerf_AreaCode *code, bool shows_native)
 #define SLOTS_TO_SHARE 8
 
 /* Nor one so much higher on the C stack: perf copies at most 64 KiB of it, and
-   the innermost functions should be among them.  A new area for each such piece
-   takes a hundredth more of it. */
+   the innermost functions should be among them.  A new area for each such
+   piece takes a hundredth more of it. */
 #define FARTHEST_TO_SHARE (40 * 1024)
 
 /* Recursion must end, or not, where it does without labels, but for three

@@ -38,7 +38,7 @@ AREAS = {"_PyPerf_EnterAreaWithUnwindInfo", "_PyPerf_ShareAreaWithUnwindInfo"}
 STACK_DUMP = "32768"
 
 # Since then perf inject puts unwind information to use.
-DWARF_VERSION = (6, 8)
+DWARF_VERSION = (6, 1)
 
 
 def perf_version(perf):

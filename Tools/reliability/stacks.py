@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Measure how much of the time of real programs has its whole Python stack.
 
-Records each program of programs/ by perfpy, once as it does by default and once
-by frame pointers, and looks at the time between the first and the last line of
-the script, in threads that run Python: which share has Python functions down to
-the script or to the start of the thread?  py-spy records the program, too: the
-share of each function must be the same.  Prints a table.  Called by hand.
+Records each program of programs/ by perfpy, once as it does by default and
+once by frame pointers, and looks at the time between the first and the last
+line of the script, in threads that run Python: which share has Python
+functions down to the script or to the start of the thread?  py-spy records the
+program, too: the share of each function must be the same.  Prints a table.
+Called by hand.
 
 usage: Tools/reliability/stacks.py --packages DIR [--python PYTHON]
            [--perf PERF] [PROGRAM ...]
@@ -155,8 +156,7 @@ def main():
     parser.add_argument("--packages", required=True)
     parser.add_argument("--python", default=str(TOP / "build" / "python"))
     parser.add_argument("--perf", default=os.environ.get("PERF", "perf"))
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM",
-                        choices=[*programs, []], default=programs)
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", default=programs)
     options = parser.parse_args()
     print(f"{'':10} {'frame pointers':>19}   {'copies':>19}   py-spy")
     print(f"{'program':10} {'nothing':>9} {'cut':>9}   "

@@ -25,7 +25,8 @@ works under any Python 3.11 or newer.
         advice            how the next recording could be better
         nothing           why there is nothing in it
     report, diff        show recordings again
-    doctor, clean       look after the machine
+    doctor, clean       look after the machine, with
+        framepointers     whether compiled code has them
 
     profile             the model that all of them use: frames, stacks, samples
     fold, totals        what is derived from it: without the interpreter's

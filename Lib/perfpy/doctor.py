@@ -15,7 +15,8 @@ import sys
 import tempfile
 
 import perfpy
-from perfpy import collect, output, recording, unwinding, which
+from perfpy import (collect, framepointers, output, recording, unwinding,
+                    which)
 from perfpy.interpreter import InterpreterError
 from perfpy.perf import Perf, PerfError, last_lines
 from perfpy.profile import Kind
@@ -43,6 +44,16 @@ def perfpy_doctor_outer():
 
 perfpy_doctor_outer()
 """
+
+
+# Where packages are installed that a script of this interpreter may import.
+DIRECTORIES = """\
+import os, sys
+for path in sys.path[1:]:
+    if path and path != os.path.dirname(os.__file__):
+        print(path)
+"""
+MOST_NAMES = 10
 
 
 def read(path):
@@ -117,6 +128,8 @@ class Doctor:
             return False
         self.examine_interpreter()
         self.examine_perf()
+        if self.interpreter:
+            self.examine_packages()
         self.examine_permission()
         self.examine_kernel()
         self.examine_processes()
@@ -159,6 +172,26 @@ class Doctor:
                      remedy or "install the perf of your distribution")
             return
         self.say(OK, f"{self.perf.path} is perf {self.perf.version_text}")
+
+    def examine_packages(self):
+        """Name what hides its callers from others than perfpy."""
+        answer = subprocess.run([self.interpreter.command, "-c", DIRECTORIES],
+                                text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL)
+        names = framepointers.packages_without(answer.stdout.splitlines())
+        libraries = [os.path.basename(path) for path
+                     in self.interpreter.mapped
+                     if framepointers.are_kept(path) is False]
+        if names := names + libraries:
+            shown = ", ".join(names[:MOST_NAMES])
+            if len(names) > MOST_NAMES:
+                shown += f" and {len(names) - MOST_NAMES} more"
+            self.say(NOTE, f"without frame pointers: {shown}. perfpy finds "
+                     "their callers all the same; perf record -g, samply and "
+                     "--unwind fp do not",
+                     "for those, build them with "
+                     "CFLAGS=-fno-omit-frame-pointer")
 
     def examine_permission(self):
         paranoid = setting("kernel.perf_event_paranoid")

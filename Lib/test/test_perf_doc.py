@@ -39,6 +39,7 @@ PAGES = (
     "design/frame_labels.rst",
     "design/index.rst",
     "design/reliability.rst",
+    "design/whole_stacks.rst",
     "howto/perf_jitdump.rst",
     "howto/perf_profiling.rst",
     "howto/perf_servers.rst",

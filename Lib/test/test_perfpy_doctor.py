@@ -13,6 +13,8 @@ import unittest
 from test.support.perfpy_case import (NO_FP, PerfpyTestCase,
                                       RecordingTestCase, clean_environment)
 
+from perfpy import framepointers
+
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 38, 22
 SECCOMP_MODE_FILTER = 2
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
@@ -54,6 +56,49 @@ class WorkingTest(RecordingTestCase):
         self.assertIn("built without frame pointers", result.stdout)
         self.assertIn("--with-frame-pointers", result.stdout)
         self.assertIn("names and callers (copies of", result.stdout)
+
+
+class FramePointersTest(PerfpyTestCase):
+    """Which code keeps frame pointers?"""
+
+    SOURCE = """
+        int other(int);
+        #define F(n) int f##n(int x) { return other(x + n) + other(n); }
+        #define G(n) F(n##0) F(n##1) F(n##2) F(n##3) F(n##4) F(n##5) F(n##6)
+        G(1) G(2) G(3) G(4) G(5)
+        """
+
+    def compile(self, name, flag):
+        os.makedirs(self.path(os.path.dirname(name)), exist_ok=True)
+        source = self.write("code.c", self.SOURCE)
+        subprocess.run(["cc", "-O2", "-fPIC", "-shared", flag, "-o",
+                        self.path(name), source], check=True)
+        return self.path(name)
+
+    @unittest.skipUnless(shutil.which("cc"), "there is no C compiler")
+    @unittest.skipIf(os.uname().machine == "riscv64",
+                     "nobody can tell, on this architecture")
+    def test_code(self):
+        with_them = self.compile("packages/one/code.so",
+                                 "-fno-omit-frame-pointer")
+        without = self.compile("packages/two/deep/code.so",
+                               "-fomit-frame-pointer")
+        self.compile("packages/three.cpython-311.so", "-fomit-frame-pointer")
+        self.write("packages/two/small.so", "")
+        self.assertIs(framepointers.are_kept(with_them), True)
+        self.assertIs(framepointers.are_kept(without), False)
+        self.assertEqual(framepointers.packages_without(
+            [self.path("packages"), "/no/such/directory"]), ["three", "two"])
+        result = self.perfpy("doctor", "--perf", "/no/perf", status=1,
+                             env=clean_environment(
+                                 PYTHONPATH=self.path("packages")))
+        self.assertRegex(result.stdout,
+                         r"note +without frame pointers: three, two[,.] ")
+
+    def test_other_files(self):
+        for path in (os.devnull, __file__, "/no/such/file",
+                     self.write("short.so", "\x7fELF\2\1")):
+            self.assertIsNone(framepointers.are_kept(path))
 
 
 class BrokenTest(PerfpyTestCase):

@@ -156,7 +156,8 @@ def main():
     parser.add_argument("--packages", required=True)
     parser.add_argument("--python", default=str(TOP / "build" / "python"))
     parser.add_argument("--perf", default=os.environ.get("PERF", "perf"))
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", default=programs)
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM",
+                        default=programs)
     options = parser.parse_args()
     print(f"{'':10} {'frame pointers':>19}   {'copies':>19}   py-spy")
     print(f"{'program':10} {'nothing':>9} {'cut':>9}   "

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Brings a perf that can inject unwind information, 6.8 or newer, to base/perf/
+# Brings a perf that is newer than that of Debian 12, 6.8 at least, to base/perf/
 # and installs nothing: from the backports of this machine's Debian release, or
 # the machine's own if that is new enough.  Called by .ci/run, which names
 # base/perf/perf in the variable PERF for the tests of -X perf_jit.

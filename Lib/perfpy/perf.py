@@ -19,7 +19,6 @@ from perfpy.reduce import Reducer
 EVENTS = ("cycles", "cpu-clock", "cycles:u", "cpu-clock:u")
 
 OLDEST = (5, 13)            # older ones cannot be told when to start and stop
-OLDEST_FOR_DWARF = (6, 1)   # older ones cannot inject unwind information
 
 # A program that runs long enough to be sampled.
 BUSY = [sys.executable, "-I", "-S", "-c", "for _ in range(1_000_000): pass"]
@@ -95,10 +94,6 @@ class Perf:
     @property
     def version_text(self):
         return _text(self.version)
-
-    @property
-    def can_unwind_jitted(self):
-        return self.version >= OLDEST_FOR_DWARF
 
     def run(self, *arguments):
         """Run to the end; return the CompletedProcess, with text."""

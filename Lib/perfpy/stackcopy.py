@@ -18,13 +18,14 @@ See Doc/design/whole_stacks.rst.  Used by reduce.py for each sample, so every
 microsecond counts.
 """
 
+import array
 import enum
 import struct
 
 _WORD = struct.Struct("<Q")
 _RECORD = struct.Struct("<QQ")
 
-CHAINS_KNOWN = 100_000      # most to remember, for speed
+CHAINS_KNOWN = 16_384       # most to remember, for speed
 LONGEST_KNOWN = 4096        # bytes of one that is worth it
 
 
@@ -39,15 +40,16 @@ class End(enum.IntEnum):
 class Functions:
     """The different chains of Python functions in a recording.
 
-    A chain is the number of a node: nodes[number] is (the chain without its
-    innermost function, the number of that function's label), and labels[that]
-    is (image, address).
+    A chain is the number of a node.  callers[number] is the chain without its
+    innermost function, innermost[number] the number of that function's label,
+    and labels[that] is (image, address).
     """
 
     NOTHING = 0
 
     def __init__(self):
-        self.nodes = [None]
+        self.callers = array.array("i", [self.NOTHING])
+        self.innermost = array.array("i", [-1])
         self.labels = []
         self._numbers = {}
 
@@ -61,14 +63,16 @@ class Functions:
 
     def chain(self, labels):
         """Return the chain of these labels' numbers, innermost first."""
-        numbers, nodes = self._numbers, self.nodes
+        numbers = self._numbers
         chain = self.NOTHING
         for label in reversed(labels):
-            node = (chain, label)
-            chain = numbers.get(node)
-            if chain is None:
-                chain = numbers[node] = len(nodes)
-                nodes.append(node)
+            key = chain << 32 | label
+            number = numbers.get(key)
+            if number is None:
+                number = numbers[key] = len(self.callers)
+                self.callers.append(chain)
+                self.innermost.append(label)
+            chain = number
         return chain
 
 

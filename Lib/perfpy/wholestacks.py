@@ -70,7 +70,7 @@ class Assembler:
 
     def _python(self, chain, end):
         """Return the stack of a chain of Python functions."""
-        stacks, nodes = self._stacks, self._functions.nodes
+        stacks, functions = self._stacks, self._functions
         pending = []
         while (stack := stacks.get((chain, end))) is None:
             if chain == Functions.NOTHING:
@@ -79,10 +79,10 @@ class Assembler:
                 stacks[chain, end] = stack
                 break
             pending.append(chain)
-            chain = nodes[chain][0]
+            chain = functions.callers[chain]
         for chain in reversed(pending):
             stack = self._profile.add_stack(
-                stack, self._frame(nodes[chain][1]))
+                stack, self._frame(functions.innermost[chain]))
             stacks[chain, end] = stack
         return stack
 

@@ -37,7 +37,7 @@ AREAS = {"_PyPerf_EnterAreaWithUnwindInfo", "_PyPerf_ShareAreaWithUnwindInfo"}
 # than a few C functions such as list.sort() take.
 STACK_DUMP = "32768"
 
-# Since then perf inject puts unwind information to use.
+# Older ones were not tried: from here on unwind information is put to use.
 DWARF_VERSION = (6, 1)
 
 

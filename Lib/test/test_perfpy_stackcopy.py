@@ -70,8 +70,9 @@ class Stack:
             else return_address)
         found = []
         while chain:
-            chain, number = self.functions.nodes[chain]
+            number = self.functions.innermost[chain]
             image, address = self.functions.labels[number]
+            chain = self.functions.callers[chain]
             found.append((address - ARENA) // 16)
         return end, found[::-1], kept
 

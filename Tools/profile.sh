@@ -14,12 +14,6 @@ cannot_record=125       # perfpy's own exit code
     exit 1
 }
 
-if [ ! -e "$tree/Lib/perfpy/viewer/d3-flamegraph.js" ]; then
-    echo "profile: without npm there is no viewer for $page," \
-         "so this writes $build/profile.speedscope.json"
-    page=$build/profile.speedscope.json
-fi
-
 echo "profile: $python -m perfpy run -o $page $script ${ARGS-}"
 status=0
 # shellcheck disable=SC2086  # ARGS is a list of words

@@ -1,132 +1,179 @@
 """One page of HTML that shows a profile, and needs nothing else.
 
-The page is viewer/page.html with everything put into it: the profile as JSON,
-our page.css and page.js, and d3-flamegraph.js, the viewer proper, which the
-build fetches (Tools/fetch-viewer.sh).  A build that could not has no picture:
-then write() raises ViewerMissing.
+The page is viewer/page.html with everything put into it: our page.css, our
+scripts, and the profile, which data.js describes and unpacks.
 
 Names come from the profiled program, and so are not to be trusted.  They are
-in the JSON only, where no character can end the script element, and page.js
-shows them as text.  The page's Content-Security-Policy allows its own two
-scripts, by their hashes, and no access to any network.
+in the packed profile only, where no character can end the script element, and
+the scripts show them as text.  The page's Content-Security-Policy allows its
+own script, by its hash, and no access to any network.
 """
 
 import array
 import base64
+import collections
 import hashlib
 import html
+import itertools
 import json
+import operator
 import pathlib
 import re
+import sys
+import zlib
 
+from perfpy import table
 from perfpy.formats import thread_name
-from perfpy.profile import NO_STACK, Kind
+from perfpy.profile import Kind
 
 VIEWER = pathlib.Path(__file__).parent / "viewer"
-LIBRARY = VIEWER / "d3-flamegraph.js"
-KINDS = tuple(kind for kind in Kind if kind is not Kind.MARK)
-
-
-class ViewerMissing(Exception):
-    """There is nothing that could draw the picture."""
-
-    def __init__(self):
-        super().__init__("this Python was built without the viewer of"
-                         " profile.html")
-
-
-def is_available():
-    """Return whether write() can work."""
-    return LIBRARY.exists()
+SCRIPTS = ("data.js", "tree.js", "chart.js", "address.js", "page.js")
+KINDS = tuple(Kind)
+PIECE = 1 << 18     # bytes of packed data to write at a time, at least
 
 
 def write(profile, file):
-    if not is_available():
-        raise ViewerMissing
-    library = _as_script(LIBRARY)
-    script = _as_script(VIEWER / "page.js")
+    script = _script()
     parts = {
-        "policy": _policy(library, script),
-        "title": html.escape(profile.meta.get("command", "profile")),
-        "style": (VIEWER / "page.css").read_text(encoding="utf-8"),
-        "library": library,
-        "script": script,
-        "data": _as_json(_data(profile)),
+        "policy": [_policy(script)],
+        "title": [html.escape(profile.meta.get("command", "profile"))],
+        "style": [(VIEWER / "page.css").read_text(encoding="utf-8")],
+        "script": [script],
+        "data": _as_text(_packed(_pieces(profile))),
     }
     template = (VIEWER / "page.html").read_text(encoding="utf-8")
     # Every second piece is a name in double braces.
     for number, piece in enumerate(re.split(r"\{\{(\w+)\}\}", template)):
-        text = parts[piece] if number % 2 else piece
-        file.write(text.encode("utf-8", "backslashreplace"))
+        for text in parts[piece] if number % 2 else [piece]:
+            file.write(text.encode("utf-8", "backslashreplace"))
 
 
-def _as_script(path):
-    """Return JavaScript so that it can stand in a script element."""
-    text = path.read_text(encoding="utf-8")
-    # In a string or a regular expression, where alone these can be.
-    return text.replace("</script", r"<\/script").replace("<!--", r"<\!--")
+def _script():
+    """Return the scripts as one, which leaves no names in the window."""
+    text = "".join((VIEWER / name).read_text(encoding="utf-8")
+                   for name in SCRIPTS)
+    return f'"use strict";\n(() => {{\n{text}}})();\n'
 
 
-def _policy(*scripts):
-    hashes = " ".join(
-        "'sha256-%s'" % base64.b64encode(
-            hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-        for script in scripts)
-    # d3-flame-graph makes a style element.
-    return (f"default-src 'none'; script-src {hashes}; img-src data:; "
-            "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'")
+def _policy(script):
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return ("default-src 'none'; img-src data:; script-src 'sha256-"
+            + base64.b64encode(digest).decode("ascii")
+            + "'; style-src 'unsafe-inline'; base-uri 'none';"
+            " form-action 'none'")
 
 
-def _as_json(value):
-    """Return JSON, in ASCII, that no HTML parser takes for markup."""
-    return json.dumps(value, separators=(",", ":")).replace("<", r"\u003c")
+# ---- The profile, as data.js describes it
+
+def _as_text(pieces, least=PIECE):
+    """Yield base 85 without the one digit that HTML could see as markup."""
+    left = b""
+    for piece in pieces:
+        left += piece
+        if len(left) >= least:
+            whole = len(left) // 4 * 4
+            yield _digits(left[:whole])
+            left = left[whole:]
+    yield _digits(left)
 
 
-def _data(profile):
-    """Return what page.js reads; it describes it where it does."""
-    files = {}
+def _digits(data):
+    return base64.b85encode(data).replace(b"<", b",").decode("ascii")
+
+
+def _packed(pieces):
+    packer = zlib.compressobj(6)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
+
+
+def _pieces(profile):
     folded = profile.folded()
-    for frame in folded.frames:
-        profile.add_frame(frame)    # marks that folding makes
+    # Folding may make frames that the profile does not have.
+    frames = {frame: number for number, frame in enumerate(
+        dict.fromkeys([*profile.frames, *folded.frames]))}
+    views = {"folded": _View(folded, frames),
+             "unfolded": _View(profile, frames)}
+    description = json.dumps(
+        _description(profile, frames, views)).encode("ascii")
+    yield len(description).to_bytes(4, "little")
+    yield description
+    for view in views.values():
+        for column in view.columns():
+            yield from _planes(column)
+
+
+def _planes(column):
+    """Yield the lowest bytes of all numbers, the next ones, and so on."""
+    if sys.byteorder == "big":
+        column.byteswap()
+    data = column.tobytes()
+    for place in range(column.itemsize):
+        yield data[place::column.itemsize]
+
+
+def _numbers(values):
+    return array.array("I", values)
+
+
+def _description(profile, frames, views):
+    files = {}
     return {
         "meta": profile.meta,
-        "kinds": [kind.value for kind in KINDS],
-        "names": [frame.name for frame in profile.frames],
-        "kindOf": [KINDS.index(Kind.INTERPRETER if frame.kind is Kind.MARK
-                               else frame.kind)
-                   for frame in profile.frames],
+        "summary": table.summary(profile),
+        "unit": profile.meta.get("unit"),
+        "origins": ["own", "native", "interpreter", "kernel"],
+        "labels": ["own code", "native", "interpreter", "kernel"],
+        "originOf": [KINDS.index(frame.kind) for frame in frames],
+        "names": [frame.name for frame in frames],
         "fileOf": [files.setdefault(frame.file, len(files))
-                   for frame in profile.frames],
+                   for frame in frames],
         "files": list(files),
         "threads": [{"pid": thread.pid, "process": thread.process_name,
                      "name": thread_name(thread),
                      "samples": len(thread.stacks)}
                     for thread in profile.threads],
-        "folded": _view(profile, folded),
-        "unfolded": _view(profile, profile),
+        "views": {name: view.description() for name, view in views.items()},
     }
 
 
-def _view(profile, view):
-    """Return the stacks of view with the weights of all its threads.
+class _View:
+    """The stacks of a profile in columns."""
 
-    Frames are numbered as in profile, of which view is made.
-    """
-    frame_number = {frame: number
-                    for number, frame in enumerate(profile.frames)}
-    result = {
-        "parents": [parent for parent, _ in view.stacks],
-        "frames": [frame_number[view.frames[frame]]
-                   for _, frame in view.stacks],
-        "threads": [],
-    }
-    for thread in view.threads:
-        seconds = array.array("d", bytes(8 * (len(view.stacks) + 1)))
-        for stack, weight in zip(thread.stacks, thread.weights):
-            seconds[stack] += weight        # NO_STACK: the last one
-        stacks = [stack for stack, weight in enumerate(seconds) if weight]
-        weights = [round(seconds[stack] * 1e6) for stack in stacks]
-        if stacks and stacks[-1] == len(view.stacks):
-            stacks[-1] = NO_STACK
-        result["threads"].append({"stacks": stacks, "microseconds": weights})
-    return result
+    def __init__(self, profile, numbers):
+        number = [numbers[frame] for frame in profile.frames]
+        self.frames = _numbers(number[frame] for _, frame in profile.stacks)
+        parents = array.array("i", (parent for parent, _ in profile.stacks))
+        # Where a stack does not go on from the one before.
+        starts = list(itertools.compress(
+            itertools.count(), map(operator.ne, parents, itertools.count(-1))))
+        if parents:
+            starts.insert(0, 0)
+        ends = itertools.chain(starts[1:], [len(parents)])
+        self.lengths = _numbers(map(operator.sub, ends, starts))
+        self.callers = _numbers(parents[stack] + 1 for stack in starts)
+        scale = 1 if "unit" in profile.meta else 1e6
+        self.times = [_times(thread, scale) for thread in profile.threads]
+
+    def description(self):
+        return {"stacks": len(self.frames), "chains": len(self.lengths),
+                "weights": [len(nodes) for nodes, _ in self.times]}
+
+    def columns(self):
+        yield self.lengths
+        yield self.callers
+        yield self.frames
+        for columns in self.times:
+            yield from columns
+
+
+def _times(thread, scale):
+    """Return a thread's stacks, as differences, and the time in each."""
+    weights = collections.defaultdict(float)
+    for stack, weight in zip(thread.stacks, thread.weights):
+        weights[stack + 1] += weight        # 0 for a sample without a stack
+    nodes = sorted(weights)
+    return (_numbers(map(operator.sub, nodes, [0, *nodes])),
+            array.array("Q", (round(weights[node] * scale)
+                              for node in nodes)))

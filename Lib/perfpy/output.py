@@ -3,7 +3,6 @@
 Called by run.py, report.py and diff.py.
 """
 
-import importlib
 import os
 import sys
 import tempfile
@@ -12,7 +11,7 @@ from perfpy import files, recording
 from perfpy.formats import FORMATS
 
 DEFAULT_NAME = "profile"
-PAGE, NEXT_BEST = "html", "speedscope"
+PAGE = "html"
 STANDARD_OUTPUT = "-"
 
 
@@ -54,29 +53,18 @@ class Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def has_viewer():
-    """Return whether this Python was built with the viewer of the page."""
-    return importlib.import_module("perfpy.html").is_available()
-
-
 def choose_format(name, path):
     """Return the name of the format: as told, or as the file's ending says.
 
-    Without either it is a page, or data for a viewer elsewhere if this Python
-    has none.  Raise OutputError for a page that could not be made, for an
-    ending that says nothing, and for the name of a recording.
+    Without either it is a page.  Raise OutputError for an ending that says
+    nothing, and for the name of a recording.
     """
     if path and path.endswith(recording.SUFFIX):
         raise OutputError(f"{path} would be taken for a recording; choose a "
                           "name with another ending")
     if not name and path:
         name = _format_of(path)
-    if not name:
-        return PAGE if has_viewer() else NEXT_BEST
-    if name == PAGE and not has_viewer():
-        raise OutputError("this Python was built without the viewer that a "
-                          f"page contains; use --format {NEXT_BEST}")
-    return name
+    return name or PAGE
 
 
 def _format_of(path):

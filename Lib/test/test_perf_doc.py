@@ -23,7 +23,6 @@ import textwrap
 import time
 import unittest
 
-from perfpy.output import has_viewer
 from test import support
 from test.support import perf_helper
 from test.support.script_helper import assert_python_ok
@@ -157,9 +156,6 @@ def why_not(command):
     if (re.search("gunicorn|shop|toggled", command)
             and (reason := why_gunicorn_fails())):
         return reason
-    if (re.search(r"\bperfpy\S* (run|report|diff)\b|\*\.perfpy", command)
-            and not has_viewer()):
-        return "the viewer of profile.html is not there: make viewer"
     if re.search(r"\bperf (record|report|script)\b|\bperfpy", command):
         return why_perf_fails()
     if ("omit-frame-pointer" in command and "--without-frame-pointers"

@@ -12,7 +12,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 
 from perfpy import html, recording
 from test.support import chromium
@@ -35,15 +34,15 @@ def record(directory):
     return page
 
 
-def photograph(page, dark):
+def photograph(address, dark, width):
     """Return a PNG of the page, as high as it is."""
-    with chromium.Browser(WIDTH, 400) as browser:
+    with chromium.Browser(width, 400) as browser:
         for _ in range(2):
-            browser.open(page.as_uri(), dark=dark)
-            browser.wait_for("document.querySelectorAll('#flame g').length")
-            time.sleep(1)       # frames grow to their width
+            browser.open(address, dark=dark)
+            browser.wait_for("!document.querySelector('[aria-busy]')")
+            browser.paint()
             height = browser.evaluate("document.body.scrollHeight")
-            browser.size = WIDTH, height
+            browser.size = width, height
         return browser.screenshot()
 
 
@@ -51,9 +50,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("output", type=pathlib.Path)
     parser.add_argument("--dark", action="store_true")
+    parser.add_argument("--width", type=int, default=WIDTH, help="in pixels")
+    parser.add_argument("--fragment", default="", metavar="#...",
+                        help="what the page is to show")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="screenshot-") as directory:
-        png = photograph(record(pathlib.Path(directory)), options.dark)
+        png = photograph(
+            record(pathlib.Path(directory)).as_uri() + options.fragment,
+            options.dark, options.width)
     options.output.write_bytes(png)
     print(f"{options.output}: {len(png):,} bytes")
 

@@ -1,428 +1,437 @@
-// What profile.html does: it makes trees of the profile, lets d3-flame-graph draw
-// them, and lists the functions.  Written into the page by perfpy/html.py.
+// What one can do with the page: choose what to look at, zoom, search, list.
 //
-// The element #profile has this JSON:
-//   meta                        what is known about the recording, texts by name
-//   kinds                       names of the kinds of frames
-//   names, kindOf, fileOf       for each frame: text, index in kinds, in files
-//   files                       texts
-//   threads                     [{pid, process, name, samples}]
-//   folded, unfolded            the stacks, without and with the interpreter:
-//     parents, frames           for each stack: the stack without its innermost
-//                               frame or -1 (it precedes), and that frame
-//     threads                   for each thread {stacks, microseconds}, parallel
-//
+// The last of the scripts that perfpy/html.py joins; data.js says what there is.
 // Names are shown by textContent only: they come from the profiled program.
-"use strict";
-(() => {
-  const profile = JSON.parse(document.getElementById("profile").textContent);
-  const ROOT = -1;                // in place of a frame
-  const SMALLEST = 0.001;         // of a chart's width
-  const ROWS = 200;               // of the table, at first
-  const ROW_HEIGHT = 20;
-  const SHADES = 3;
 
-  const byId = id => document.getElementById(id);
+const ROWS = 100;                 // of the table, at first and with each "more"
+const SHADES = 2;                 // of each colour, so that neighbours differ
+const NARROW = 3;                 // pixels: too narrow to find
+const WIDE = 40;                  // pixels: wide enough to read a little
+const TYPING = 300;               // milliseconds after which the address follows
+
+function startPage(profile) {
+  const choices = [];             // of processes and threads
   const state = {
-    threads: profile.threads.map((_, index) => index),
-    title: "all",
+    view: "graph",
+    choice: 0,                    // of threads
     internals: false,
+    zoomed: 0,                    // node that the graph is zoomed to
+    chosen: null,                 // frame of the sandwich
     sort: "self",
-    descending: true,
-    allRows: false,
-    zoomed: null,                 // the node that the flame graph is zoomed to
-    chosen: null,                 // the frame of the sandwich
+    order: usualOrder("self"),
+    rows: ROWS,
     found: null,                  // for each frame whether the search finds it
+    matches: null,                // nodes or frames that it finds, when asked for
+    match: -1,                    // which of them has been gone to
   };
-  let view;                       // see look()
+  const calls = {};               // by name of the view, made when first shown
+  let tree, times;                // of the chosen threads
+  let functions;                  // frames in the list, in its order
 
   // ---- Words
 
   const percent = share => (share * 100).toFixed(share < 0.0995 ? 2 : 1) + " %";
 
-  function duration(microseconds) {
-    if (microseconds >= 1e6) return (microseconds / 1e6).toFixed(2) + " s";
-    if (microseconds >= 1e3) return (microseconds / 1e3).toFixed(1) + " ms";
-    return Math.round(microseconds) + " µs";
+  function duration(time) {
+    if (profile.unit) return `${time.toLocaleString("en")} ${profile.unit}`;
+    if (time >= 1e6) return (time / 1e6).toFixed(2) + " s";
+    if (time >= 1e3) return (time / 1e3).toFixed(1) + " ms";
+    return time + " µs";
   }
 
-  const amount = value => `${percent(value / view.total)} (${duration(value)})`;
+  const amount = value =>
+    `${percent(tree.total ? value / tree.total : 0)} (${duration(value)})`;
   const fileOf = frame => frame === ROOT ? "" : profile.files[profile.fileOf[frame]];
   const baseName = path => path.slice(path.lastIndexOf("/") + 1);
+  const labelOf = frame => frame === ROOT ? "" : profile.labels[profile.originOf[frame]];
 
-  function nameOf(frame) {
-    if (frame === ROOT) return state.title;
-    const name = profile.names[frame];
+  const names = profile.names.map((name, frame) =>
     // These say nothing without their file.
-    return name === "<module>" || name === "[unknown]"
-      ? `${name} ${baseName(fileOf(frame))}` : name;
+    name === "<module>" || name === "[unknown]"
+      ? `${name} ${baseName(fileOf(frame))}` : name);
+  const nameOf = frame => frame === ROOT ? choices[state.choice].title : names[frame];
+  const haystacks = names.map((name, frame) =>
+    `${name}\n${fileOf(frame)}`.toLowerCase());
+
+  function timesText(inTree, node) {
+    const own = inTree.own[node];
+    return `total ${amount(inTree.totals[node])}` + (own ? `, self ${amount(own)}` : "");
   }
 
-  function colourOf(frame) {
-    if (frame === ROOT) return "var(--root)";
-    if (state.found && state.found[frame]) return "var(--found)";
-    const shade = [...profile.names[frame]].reduce(
-      (sum, letter) => (sum * 31 + letter.codePointAt(0)) % 9973, 7) % SHADES;
-    return `var(--${profile.kinds[profile.kindOf[frame]]}-${shade})`;
+  // What a screen reader says of a frame.
+  function describe(inTree, node) {
+    const frame = inTree.frames[node];
+    const words = [nameOf(frame), timesText(inTree, node), labelOf(frame), fileOf(frame)];
+    if (state.found?.[frame]) words.push("found");
+    return words.filter(Boolean).join(", ");
   }
 
-  function element(tag, text, className) {
-    const result = document.createElement(tag);
-    if (text !== undefined) result.textContent = text;
-    if (className) result.className = className;
-    return result;
-  }
+  // ---- Colours
 
-  function swatch(colour) {
-    const result = element("span", "", "swatch");
-    result.style.background = colour;
-    return result;
-  }
+  const shades = names.map(name => [...name.slice(0, 64)].reduce(
+    (sum, letter) => (sum * 31 + letter.codePointAt(0)) % 9973, 7) % SHADES);
+  let palette;
 
-  // ---- Trees
-
-  // Sums up the chosen threads: own and total microseconds of each stack and of
-  // each frame.  A frame that is in a stack several times counts once.
-  function look() {
-    const source = state.internals ? profile.unfolded : profile.folded;
-    const {parents, frames} = source;
-    const own = new Float64Array(parents.length);
-    let withoutStack = 0;
-    for (const thread of state.threads) {
-      const {stacks, microseconds} = source.threads[thread];
-      stacks.forEach((stack, index) => {
-        if (stack < 0) withoutStack += microseconds[index];
-        else own[stack] += microseconds[index];
-      });
-    }
-    const totals = own.slice();
-    let total = withoutStack;
-    for (let stack = parents.length - 1; stack >= 0; stack--) {
-      if (parents[stack] < 0) total += totals[stack];
-      else totals[parents[stack]] += totals[stack];
-    }
-    const frameOwn = new Float64Array(profile.names.length);
-    const frameTotal = new Float64Array(profile.names.length);
-    const outermost = new Map();        // frame: its stacks that count
-    for (let stack = 0; stack < parents.length; stack++) {
-      if (!totals[stack]) continue;
-      const frame = frames[stack];
-      frameOwn[frame] += own[stack];
-      let outer = parents[stack];
-      while (outer >= 0 && frames[outer] !== frame) outer = parents[outer];
-      if (outer >= 0) continue;
-      frameTotal[frame] += totals[stack];
-      if (!outermost.has(frame)) outermost.set(frame, []);
-      outermost.get(frame).push(stack);
-    }
-    view = {parents, frames, own, totals, total, frameOwn, frameTotal, outermost};
-  }
-
-  const node = frame => ({frame, value: 0, own: 0, children: []});
-
-  function child(parent, frame) {
-    parent.byFrame ??= new Map();
-    let result = parent.byFrame.get(frame);
-    if (!result) {
-      result = node(frame);
-      parent.byFrame.set(frame, result);
-      parent.children.push(result);
-    }
-    return result;
-  }
-
-  // The tree of all stacks, which are its nodes.
-  function wholeTree() {
-    const {parents, frames, own, totals, total} = view;
-    const root = node(ROOT);
-    root.value = total;
-    const nodes = [];
-    for (let stack = 0; stack < parents.length; stack++) {
-      if (!totals[stack]) continue;
-      nodes[stack] = node(frames[stack]);
-      nodes[stack].value = totals[stack];
-      nodes[stack].own = own[stack];
-      (parents[stack] < 0 ? root : nodes[parents[stack]]).children.push(nodes[stack]);
-    }
-    return root;
-  }
-
-  // The tree of those that call frame, and their callers, outwards.
-  function callersTree(frame) {
-    const {parents, frames, totals} = view;
-    const root = node(frame);
-    for (const stack of view.outermost.get(frame) ?? []) {
-      let place = root;
-      place.value += totals[stack];
-      for (let outer = parents[stack]; outer >= 0; outer = parents[outer]) {
-        place = child(place, frames[outer]);
-        place.value += totals[stack];
+  function readPalette() {
+    const style = getComputedStyle(document.documentElement);
+    const parts = name => style.getPropertyValue(`--${name}`).match(/[0-9a-f]{2}/gi)
+      .map(digits => parseInt(digits, 16));
+    const written = colour => `rgb(${colour.map(Math.round).join(" ")})`;
+    const page = parts("page");
+    const inks = [parts("dark-ink"), parts("light-ink")];
+    const light = ([red, green, blue]) => 0.2126 * (red / 255) ** 2.2
+      + 0.7152 * (green / 255) ** 2.2 + 0.0722 * (blue / 255) ** 2.2;
+    const paint = (colour, italic) => ({
+      fill: written(colour), italic,
+      text: written(light(colour) > 0.18 ? inks[0] : inks[1]),
+    });
+    const faded = colour => ({
+      ...paint(colour.map((part, index) => part * 0.22 + page[index] * 0.78)),
+      text: written(parts("quiet")),
+    });
+    palette = {root: paint(parts("root")), vivid: [], dim: []};
+    for (const origin of profile.origins) {
+      for (let shade = 0; shade < SHADES; shade++) {
+        const colour = parts(`${origin}-${shade}`);
+        palette.vivid.push(paint(colour, origin === "mark"));
+        palette.dim.push(faded(colour));
       }
     }
-    return root;
   }
 
-  // The tree of all that frame calls.
-  function calleesTree(frame) {
-    const {parents, frames, own, totals} = view;
-    const root = node(frame);
-    const places = new Map();
-    for (const stack of view.outermost.get(frame) ?? []) places.set(stack, root);
-    for (let stack = 0; stack < parents.length; stack++) {
-      if (!totals[stack]) continue;
-      let place = places.get(stack);
-      if (!place) {
-        const parent = places.get(parents[stack]);
-        if (!parent) continue;
-        place = child(parent, frames[stack]);
-        places.set(stack, place);
-      }
-      place.value += totals[stack];
-      place.own += own[stack];
-    }
-    return root;
+  function paint(frame) {
+    if (frame === ROOT) return palette.root;
+    const isDim = state.found && !state.found[frame];
+    return (isDim ? palette.dim : palette.vivid)[
+      profile.originOf[frame] * SHADES + shades[frame]];
   }
 
-  // ---- Charts
+  function swatch(origin) {
+    const result = element("span", undefined, "swatch");
+    result.style.background = `var(--${profile.origins[origin]}-0)`;
+    result.setAttribute("role", "img");
+    result.setAttribute("aria-label", profile.labels[origin]);
+    return result;
+  }
 
-  const tip = element("div");
-  tip.id = "tip";
-  tip.hidden = true;
-  document.body.append(tip);
+  // ---- The graph
 
-  // d3-flame-graph's own tooltip leaves the window at its edges.
-  function tooltip() {}
-  tooltip.show = (event, {data}) => {
+  const tip = byId("tip");
+
+  function hover(inTree, node, event) {
+    tip.hidden = node === null;
+    if (tip.hidden) return;
+    const frame = inTree.frames[node];
     tip.replaceChildren(
-      element("strong", nameOf(data.frame)),
-      element("span", fileOf(data.frame)),
-      element("span", `total ${amount(data.value)}`
-                      + (data.own ? `, self ${amount(data.own)}` : "")));
-    tip.hidden = false;
+      element("strong", nameOf(frame)),
+      element("span", [labelOf(frame), fileOf(frame)].filter(Boolean).join(" · ")),
+      element("span", timesText(inTree, node)));
     const {width, height} = tip.getBoundingClientRect();
     const right = window.innerWidth - width - 8;
     const below = event.clientY + 16;
     tip.style.left = Math.max(8, Math.min(event.clientX + 12, right)) + "px";
     tip.style.top = (below + height < window.innerHeight
                      ? below : Math.max(8, event.clientY - height - 12)) + "px";
-  };
-  tooltip.hide = () => { tip.hidden = true; };
-
-  const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-
-  // A chart in a container: draws a tree, and follows the container's width.
-  class Chart {
-    constructor(id, isUpward, onZoom) {
-      this.container = byId(id);
-      this.isUpward = isUpward;
-      this.onZoom = onZoom;
-      new ResizeObserver(() => this.fit()).observe(this.container);
-    }
-
-    draw(tree) {
-      this.container.replaceChildren();
-      this.tree = tree;
-      this.width = 0;
-      this.graph = flamegraph.default()
-        .cellHeight(ROW_HEIGHT)
-        .inverted(!this.isUpward)
-        .transitionDuration(calm ? 0 : 250)
-        .resetHeightOnZoom(true)
-        .sort((a, b) => b.data.value - a.data.value)
-        .tooltip(tooltip)
-        .getName(({data}) => nameOf(data.frame))
-        .setLabelHandler(() => "")
-        .setColorMapper(({data}) => colourOf(data.frame))
-        .onClick(zoomed => this.onZoom(zoomed.data));
-      this.fit();
-    }
-
-    // A hidden container has no width, and is drawn when it gets one.
-    fit() {
-      const width = this.container.clientWidth;
-      if (!this.graph || !width || width === this.width) return;
-      const isFirst = !this.width;
-      this.width = width;
-      this.graph.width(width).minFrameSize(width * SMALLEST);
-      if (isFirst) d3.select(this.container).datum(this.tree).call(this.graph);
-      else this.graph.update();
-      this.onZoom(null);
-    }
-
-    recolour() {
-      if (this.width) this.graph.update();
-    }
-
-    reset() {
-      this.graph.resetZoom();
-    }
-
-    // Says which frames are missing, if any are.
-    leftOut() {
-      if (!this.width) return "";
-      let count = 0;
-      const pending = [d3.select(this.container).datum()];
-      while (pending.length) {
-        const next = pending.pop();
-        if (next.data.hide) continue;
-        count++;
-        pending.push(...next.children ?? []);
-      }
-      const missing = count - this.container.querySelectorAll("g").length;
-      return missing <= 0 ? ""
-        : `${missing.toLocaleString("en")} frames narrower than `
-          + `${percent(SMALLEST)} of the width are left out; zoom in to see them.`;
-    }
   }
 
-  const flame = new Chart("flame", false, zoomed => {
-    state.zoomed = zoomed ?? state.zoomed;
-    showDetails();
-    byId("left-out").textContent = flame.leftOut();
-  });
-  const describeSandwich = () => {
-    byId("sandwich-left-out").textContent = callers.leftOut() || callees.leftOut();
-  };
-  const callers = new Chart("callers", true, describeSandwich);
-  const callees = new Chart("callees", false, describeSandwich);
+  const leftOutText = count => count <= 0 ? ""
+    : `${count.toLocaleString("en")} ${count === 1 ? "frame is" : "frames are"} narrower `
+      + "than a pixel and left out; ";
 
-  // The line above the flame graph: what is zoomed to, or what a search found.
+  const flame = new Chart("flame", {
+    name: nameOf, describe, paint,
+    onHover: hover,
+    onOpen: zoom,
+    onMove: reveal,
+    onLayout: () => {
+      byId("left-out").textContent = flame.leftOut > 0
+        ? leftOutText(flame.leftOut) + "zoom in to see them." : "";
+    },
+  });
+
+  function zoom(node) {
+    state.zoomed = node;
+    flame.show(tree, node);
+    showDetails();
+    remember();
+  }
+
+  // Zooms so that a node can be seen, if it cannot.
+  function reveal(node) {
+    const box = flame.boxOf(node);
+    if (!box || box.width < NARROW) {
+      const enough = tree.totals[node] * flame.width / WIDE;
+      const way = [0, ...tree.way(node)];
+      state.zoomed = way.find(outer => tree.totals[outer] <= enough) ?? node;
+      flame.show(tree, state.zoomed, node);
+      remember(false);
+    }
+    showDetails();
+  }
+
+  // The line above the flame graph: where one is.
   function showDetails() {
-    const {zoomed} = state;
-    const isRoot = zoomed.frame === ROOT;
-    const file = element("span", " " + fileOf(zoomed.frame), "file");
+    const frame = tree.frames[flame.at];
+    const own = tree.own[flame.at];
     byId("details").replaceChildren(
-      element("strong", nameOf(zoomed.frame)), file,
-      ` · total ${amount(zoomed.value)}`
-      + (zoomed.own ? ` · self ${amount(zoomed.own)}` : ""));
+      element("strong", nameOf(frame)), " ", element("span", fileOf(frame), "file"),
+      [labelOf(frame), `total ${amount(tree.totals[flame.at])}`, own && `self ${amount(own)}`]
+        .filter(Boolean).map(text => ` · ${text}`).join(""));
     byId("details").title = byId("details").textContent;
-    byId("reset").disabled = isRoot;
-    byId("sandwich-of").hidden = isRoot;
-    byId("sandwich-of").onclick = () => {
-      choose(zoomed.frame);
-      show("functions");
-    };
-    if (isRoot && state.found) showFound();
+    byId("reset").disabled = !state.zoomed;
+    byId("sandwich-of").hidden = frame === ROOT;
+  }
+
+  // ---- Search
+
+  // Looks for the text of the search field in the names of functions and files.
+  function look() {
+    const wanted = byId("search").value.trim().toLowerCase();
+    state.found = wanted
+      ? Uint8Array.from(haystacks, haystack => haystack.includes(wanted)) : null;
+  }
+
+  function showSearch() {
+    state.matches = null;
+    state.match = -1;
+    state.rows = ROWS;
+    for (const chart of [flame, callers, callees]) chart.redraw();
+    showFound();
+    list();
   }
 
   function showFound() {
-    let sum = 0;
-    const functions = new Set();
-    const pending = [[flame.tree, false]];
-    while (pending.length) {
-      const [next, isInside] = pending.pop();
-      const isFound = next.frame !== ROOT && state.found[next.frame];
-      if (isFound) functions.add(next.frame);
-      if (isFound && !isInside) sum += next.value;
-      for (const inner of next.children) pending.push([inner, isInside || isFound]);
+    let text = "";
+    let count = 0;
+    if (state.found) {
+      times.total.forEach((time, frame) => { count += time && state.found[frame] ? 1 : 0; });
+      text = count
+        ? `${count.toLocaleString("en")} ${count === 1 ? "function" : "functions"} in `
+          + amount(timeFound(tree, state.found))
+        : "in no function's or file's name";
     }
-    byId("details").textContent = functions.size
-      ? `“${byId("search").value}”: ${functions.size} `
-        + `${functions.size === 1 ? "function" : "functions"}, in ${amount(sum)} of the time`
-      : `“${byId("search").value}” is not in a function's or file's name`;
+    if (state.match >= 0) {
+      text += ` · ${(state.match + 1).toLocaleString("en")} of `
+              + state.matches.length.toLocaleString("en");
+    }
+    byId("found").textContent = text;
+    byId("previous").disabled = byId("next").disabled = !count;
+  }
+
+  // Goes to the next match, or the one before: in the graph the next smaller
+  // frame, in the list the next row.
+  function step(direction) {
+    if (!state.found) return;
+    const isGraph = state.view === "graph";
+    state.matches ??= isGraph ? matchesIn(tree, state.found) : functions;
+    const count = state.matches.length;
+    if (!count) return;
+    state.match = state.match < 0 && direction < 0 ? count - 1
+      : (state.match + direction + count) % count;
+    const match = state.matches[state.match];
+    if (isGraph) flame.move(match);
+    else choose(match);
+    showFound();
   }
 
   // ---- Functions
 
+  const callers = new Chart("callers", sandwichChart(true));
+  const callees = new Chart("callees", sandwichChart(false));
+
+  // A frame that is clicked becomes the one in the middle.
+  function sandwichChart(isUpward) {
+    return {
+      isUpward, name: nameOf, describe, paint,
+      onHover: hover,
+      onOpen: node => choose((isUpward ? callers : callees).tree.frames[node]),
+      onMove: () => {},
+      onLayout: () => {
+        const text = leftOutText(callers.leftOut + callees.leftOut);
+        byId("sandwich-left-out").textContent =
+          text && text + "click on what calls them to see them.";
+      },
+    };
+  }
+
+  const isNarrow = window.matchMedia("(max-width: 900px)");   // as in page.css
   const COLUMNS = {
-    name: (a, b) => nameOf(a) < nameOf(b) ? -1 : nameOf(a) > nameOf(b) ? 1 : 0,
-    self: (a, b) => view.frameOwn[a] - view.frameOwn[b],
-    total: (a, b) => view.frameTotal[a] - view.frameTotal[b],
+    name: (a, b) => nameOf(a) < nameOf(b) ? -1 : nameOf(a) > nameOf(b) ? 1 : a - b,
+    self: (a, b) => times.own[a] - times.own[b],
+    total: (a, b) => times.total[a] - times.total[b],
   };
 
   function numberCell(value) {
-    const cell = element("td", percent(value / view.total), "number");
-    cell.style.setProperty("--share", 100 * value / view.total + "%");
+    const share = tree.total ? value / tree.total : 0;
+    const cell = element("td", percent(share), "number");
+    cell.style.setProperty("--share", 100 * share + "%");
     cell.title = duration(value);
     return cell;
   }
 
   function row(frame) {
-    const result = element("tr", undefined, frame === state.chosen ? "chosen" : "");
+    const isChosen = frame === chosen();
+    const result = element("tr", undefined, isChosen ? "chosen" : "");
     const name = element("td");
     const parts = element("div");
     const button = element("button", nameOf(frame));
     const file = baseName(fileOf(frame));
-    button.onclick = () => choose(frame);
+    button.onclick = () => {
+      choose(frame);
+      if (isNarrow.matches) byId("sandwich").scrollIntoView({block: "nearest"});
+    };
+    button.dataset.frame = frame;
+    button.tabIndex = isChosen ? 0 : -1;
+    if (isChosen) button.setAttribute("aria-current", "true");
     name.title = `${nameOf(frame)}\n${fileOf(frame)}`;
-    parts.append(swatch(`var(--${profile.kinds[profile.kindOf[frame]]}-0)`), button);
-    if (!nameOf(frame).endsWith(file)) parts.append(element("span", file, "file"));
+    parts.append(swatch(profile.originOf[frame]), button);
+    if (file && !nameOf(frame).endsWith(file)) parts.append(element("span", file, "file"));
     name.append(parts);
-    result.append(name, numberCell(view.frameOwn[frame]), numberCell(view.frameTotal[frame]));
+    result.append(name, numberCell(times.own[frame]), numberCell(times.total[frame]));
     return result;
   }
 
+  // The frame of the sandwich: what was chosen, or the first in the list.
+  const chosen = () => times.total[state.chosen] ? state.chosen : functions[0] ?? null;
+
   function list() {
+    if (state.view !== "functions") return;
     const order = COLUMNS[state.sort];
-    const sign = state.descending ? -1 : 1;
-    const functions = [...view.outermost.keys()]
-      .filter(frame => !state.found || state.found[frame])
-      .sort((a, b) => sign * order(a, b) || COLUMNS.name(a, b));
-    const shown = state.allRows ? functions : functions.slice(0, ROWS);
+    const sign = state.order === "descending" ? -1 : 1;
+    functions = [];
+    times.total.forEach((time, frame) => {
+      if (time && (!state.found || state.found[frame])) functions.push(frame);
+    });
+    functions.sort((a, b) =>
+      sign * order(a, b) || COLUMNS.total(b, a) || COLUMNS.name(a, b));
+    const shown = functions.slice(0, state.rows);
+    const place = functions.indexOf(chosen());
+    if (place >= state.rows) shown.push(chosen());    // it stays in sight
+    const hadFocus = byId("rows").contains(document.activeElement);
     byId("rows").replaceChildren(...shown.map(row));
-    byId("all-rows").hidden = shown.length === functions.length;
-    byId("row-count").textContent = shown.length === functions.length
+    const current = byId("rows").querySelector("[tabindex='0']");
+    if (!current) byId("rows").querySelector("button")?.setAttribute("tabindex", "0");
+    if (hadFocus) current?.focus({preventScroll: true});
+    byId("more-rows").hidden = functions.length <= state.rows;
+    byId("row-count").textContent = functions.length <= state.rows
       ? `${functions.length.toLocaleString("en")} functions`
-      : `${shown.length} of ${functions.length.toLocaleString("en")} functions`;
+      : `${state.rows} of ${functions.length.toLocaleString("en")} functions`;
     for (const button of document.querySelectorAll("th button")) {
       const cell = button.parentElement;
       if (button.dataset.sort !== state.sort) cell.removeAttribute("aria-sort");
-      else cell.setAttribute("aria-sort", state.descending ? "descending" : "ascending");
+      else cell.setAttribute("aria-sort", state.order);
     }
-    return functions;
   }
 
   // Puts a function between its callers and those it calls.
+  function showSandwich() {
+    if (state.view !== "functions") return;
+    const frame = chosen();
+    byId("sandwich").hidden = frame === null;
+    if (frame === null) return;
+    byId("chosen").textContent = nameOf(frame);
+    byId("chosen-file").textContent =
+      [labelOf(frame), fileOf(frame)].filter(Boolean).join(" · ");
+    byId("chosen-details").textContent =
+      `total ${amount(times.total[frame])} · self ${amount(times.own[frame])}`;
+    const share = 1 / screen.width;       // nothing is drawn wider
+    callers.show(callersOf(tree, frame, share));
+    callees.show(calleesOf(tree, frame, share));
+  }
+
   function choose(frame) {
     state.chosen = frame;
     list();
-    const exists = frame !== null && view.outermost.has(frame);
-    byId("sandwich").hidden = !exists;
-    if (!exists) return;
-    byId("chosen").textContent = nameOf(frame);
-    byId("chosen-file").textContent = fileOf(frame);
-    byId("chosen-details").textContent =
-      `total ${amount(view.frameTotal[frame])} · self ${amount(view.frameOwn[frame])}`;
-    callers.draw(callersTree(frame));
-    callees.draw(calleesTree(frame));
+    showSandwich();
+    byId("rows").querySelector(".chosen")?.scrollIntoView({block: "nearest"});
+    remember();
+  }
+
+  function chooseByKey(event) {
+    const place = functions.indexOf(chosen());
+    const goals = {ArrowDown: place + 1, ArrowUp: place - 1, Home: 0};
+    const frame = functions[goals[event.key]];
+    if (frame === undefined) return;
+    event.preventDefault();
+    choose(frame);
   }
 
   // ---- The whole page
 
-  function show(id) {
+  function show(view) {
+    state.view = view;
+    state.matches = null;
+    state.match = -1;
+    showTabs();
+    showFound();
+    list();
+    showSandwich();
+  }
+
+  function showTabs() {
     for (const name of ["graph", "functions"]) {
-      byId(name).hidden = name !== id;
-      byId("show-" + name).setAttribute("aria-selected", name === id);
+      const isShown = name === state.view;
+      byId(name).hidden = !isShown;
+      byId("show-" + name).setAttribute("aria-selected", isShown);
+      byId("show-" + name).tabIndex = isShown ? 0 : -1;
     }
   }
 
-  // After another choice of threads or frames.
-  function refresh() {
-    look();
-    state.zoomed = wholeTree();
-    flame.draw(state.zoomed);
-    const functions = list();
-    choose(view.outermost.has(state.chosen) ? state.chosen : functions[0] ?? null);
+  // After another choice of threads or frames; stays where it was, if it can.
+  function refresh(names) {
+    const view = state.internals ? "unfolded" : "folded";
+    calls[view] ??= callsOf(profile.views[view]);
+    tree = treeOf(calls[view], choices[state.choice].threads);
+    times = timesOf(tree, profile.names.length);
+    state.zoomed = zoomNode(tree, names, nameOf);
+    flame.show(tree, state.zoomed);
+    showDetails();
+    showSearch();
+    showSandwich();
   }
 
-  function search() {
-    const text = byId("search").value.trim().toLowerCase();
-    state.found = text ? profile.names.map((_, frame) =>
-      `${nameOf(frame)}\n${fileOf(frame)}`.toLowerCase().includes(text)) : null;
-    showDetails();
-    for (const chart of [flame, callers, callees]) chart.recolour();
-    list();
+  function current() {
+    return {
+      view: state.view,
+      thread: state.choice ? choices[state.choice].title : "",
+      internals: state.internals,
+      search: byId("search").value,
+      zoom: zoomNames(tree, state.zoomed, nameOf),
+      chosen: state.chosen === null ? null
+        : [plain(nameOf(state.chosen)), plain(fileOf(state.chosen))],
+      sort: state.sort,
+      order: state.order,
+    };
+  }
+
+  const remember = (isNew = true) => writeAddress(current(), isNew);
+
+  // Shows what the address says.
+  function obey() {
+    const said = readAddress();
+    Object.assign(state, {
+      view: said.view,
+      internals: said.internals,
+      choice: Math.max(0, choices.findIndex(({title}) => title === said.thread)),
+      sort: said.sort,
+      order: said.order,
+      chosen: said.chosen && names.findIndex((name, frame) =>
+        plain(name) === said.chosen[0] && plain(fileOf(frame)) === said.chosen[1]),
+    });
+    if (state.chosen === -1) state.chosen = null;
+    byId("threads").selectedIndex = state.choice;
+    byId("internals").checked = state.internals;
+    byId("search").value = said.search;
+    look();
+    showTabs();
+    refresh(said.zoom);
   }
 
   function fillHeader() {
     const {meta} = profile;
     byId("command").textContent = meta.command ?? "profile";
-    const samples = profile.threads.reduce((sum, thread) => sum + thread.samples, 0);
-    const time = profile.unfolded.threads.reduce((sum, thread) =>
-      thread.microseconds.reduce((a, b) => a + b, sum), 0);
     byId("summary").textContent = [
-      `${duration(time)} of running time in ${samples.toLocaleString("en")} samples`,
-      profile.threads.length > 1 && `${profile.threads.length} threads`,
+      profile.summary,
       meta.python && `Python ${meta.python.replace(/^Python /, "")}`,
       meta.started && meta.started.replace("T", " ").replace(/\.\d+|[+-]\d\d:\d\d$|Z$/g, ""),
     ].filter(Boolean).join(" · ");
@@ -430,16 +439,18 @@
       byId("meta").append(element("dt", name), element("dd", value));
     }
     byId("about").hidden = !Object.keys(meta).length;
-    for (const kind of profile.kinds) {
+    const present = new Set(profile.originOf);
+    profile.labels.forEach((label, origin) => {
+      if (!present.has(origin)) return;
       const item = element("li");
-      item.append(swatch(`var(--${kind}-0)`), kind[0].toUpperCase() + kind.slice(1));
+      item.append(swatch(origin), label);
+      item.firstChild.setAttribute("aria-hidden", "true");
       byId("legend").append(item);
-    }
+    });
   }
 
   // All, each process that is not alone, each thread that is not alone in one.
   function fillThreads() {
-    const choices = [];
     const add = (title, label, threads) => {
       byId("threads").append(new Option(label, choices.length));
       choices.push({title, threads});
@@ -452,7 +463,7 @@
     const isOne = profile.threads.length === 1;
     add(isOne ? profile.threads[0].name : "all",
         processes.size > 1 ? "All processes" : isOne ? profile.threads[0].name : "All threads",
-        state.threads);
+        profile.threads.map((_, index) => index));
     for (const [pid, threads] of processes) {
       const process = `${profile.threads[threads[0]].process} ${pid}`;
       if (processes.size > 1) add(process, process, threads);
@@ -462,49 +473,132 @@
         add(name, (processes.size > 1 ? "\u2003" : "") + name, [thread]);
       }
     }
-    byId("threads").onchange = event => {
-      Object.assign(state, choices[event.target.value]);
-      refresh();
-    };
-    state.title = choices[0].title;
   }
 
-  byId("show-graph").onclick = () => show("graph");
-  byId("show-functions").onclick = () => show("functions");
-  byId("reset").onclick = () => flame.reset();
-  byId("search").oninput = search;
-  byId("internals").checked = false;    // browsers remember what it was
-  byId("internals").onchange = event => {
-    state.internals = event.target.checked;
-    refresh();
-  };
-  byId("all-rows").onclick = () => {
-    state.allRows = true;
-    list();
-  };
-  for (const button of document.querySelectorAll("th button")) {
-    button.onclick = () => {
-      const column = button.dataset.sort;
-      state.descending = column === state.sort ? !state.descending : column !== "name";
-      state.sort = column;
+  function listen() {
+    const tabs = [byId("show-graph"), byId("show-functions")];
+    tabs.forEach((tab, index) => {
+      tab.onclick = () => {
+        show(tab.id.slice("show-".length));
+        remember();
+      };
+      tab.onkeydown = event => {
+        if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+        tabs[1 - index].focus();
+        tabs[1 - index].click();
+      };
+    });
+    byId("threads").onchange = event => {
+      const zoomed = zoomNames(tree, state.zoomed, nameOf);
+      state.choice = Number(event.target.value);
+      refresh(zoomed);
+      remember();
+    };
+    byId("internals").onchange = event => {
+      const zoomed = zoomNames(tree, state.zoomed, nameOf);
+      state.internals = event.target.checked;
+      refresh(zoomed);
+      remember();
+    };
+    byId("reset").onclick = () => zoom(0);
+    byId("sandwich-of").onclick = () => {
+      state.chosen = tree.frames[flame.at];
+      show("functions");
+      remember();
+    };
+    byId("more-rows").onclick = () => {
+      state.rows += ROWS;
       list();
     };
-  }
-  document.onkeydown = event => {
-    const isTyping = event.target === byId("search");
-    if (event.key === "/" && !isTyping) {
-      event.preventDefault();
-      byId("search").focus();
-    } else if (event.key === "Escape" && !isTyping && !byId("graph").hidden) {
-      flame.reset();
+    byId("rows").onkeydown = chooseByKey;
+    for (const button of document.querySelectorAll("th button")) {
+      button.onclick = () => {
+        const column = button.dataset.sort;
+        state.chosen = chosen();
+        if (column !== state.sort) state.order = usualOrder(column);
+        else state.order = state.order === "ascending" ? "descending" : "ascending";
+        state.sort = column;
+        state.matches = null;
+        list();
+        remember();
+      };
     }
-  };
+    listenToSearch();
+    document.onkeydown = event => {
+      const isText = event.target.matches("input[type=search], select");
+      if (event.ctrlKey || event.altKey || event.metaKey || isText) return;
+      if (event.key === "/") byId("search").select();
+      else if (event.key === "n") step(1);
+      else if (event.key === "N" || event.key === "p") step(-1);
+      else if (event.key === "c" && state.view === "graph" && flame.at) byId("sandwich-of").click();
+      else if (event.key === "Escape" && state.view === "graph" && state.zoomed) zoom(0);
+      else return;
+      event.preventDefault();
+    };
+    window.addEventListener("popstate", obey);
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      readPalette();
+      for (const chart of [flame, callers, callees]) chart.redraw();
+    });
+  }
+
+  // A search is one entry of the history, however many letters it has.
+  function listenToSearch() {
+    let isNew = true;
+    let timer;
+    byId("search").onfocus = () => { isNew = true; };
+    byId("search").oninput = () => {
+      look();
+      showSearch();
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        remember(isNew);
+        isNew = false;
+      }, TYPING);
+    };
+    byId("search").onkeydown = event => {
+      if (event.key === "Enter") step(event.shiftKey ? -1 : 1);
+    };
+    byId("previous").onclick = () => step(-1);
+    byId("next").onclick = () => step(1);
+  }
 
   fillHeader();
   fillThreads();
-  if (profile.threads.some(({samples}) => samples)) {
-    refresh();
-  } else {
+  readPalette();
+  if (!profile.threads.some(({samples}) => samples)) {
     byId("details").textContent = "The recording has no samples.";
+    return;
   }
-})();
+  obey();
+  listen();
+}
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+function element(tag, text, className) {
+  const result = document.createElement(tag);
+  if (text !== undefined) result.textContent = text;
+  if (className) result.className = className;
+  return result;
+}
+
+async function start() {
+  const data = byId("profile");
+  let profile;
+  try {
+    profile = await readProfile(data.textContent);
+  } catch {
+    byId("details").textContent = window.DecompressionStream
+      ? "This file is damaged.  Write it again: perfpy report --format html."
+      : "This browser cannot unpack the profile.  Chrome 80, Firefox 113, Safari"
+        + " 16.4 and later ones can.";
+  }
+  data.remove();
+  if (profile) startPage(profile);
+  document.querySelector("main").removeAttribute("aria-busy");
+}
+
+start();

@@ -2,13 +2,15 @@
 
 The Chrome DevTools Protocol: JSON messages that end in NUL, commands with a
 number that their answer repeats, and events in between.  Used by
-test_perfpy_html.py and Tools/perfpy-viewer/screenshot.py.
+support/perfpy_page.py, test_perfpy_formats.py and
+Tools/perfpy-viewer/screenshot.py.
 """
 
 import base64
 import contextlib
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -17,6 +19,11 @@ import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = 60
+
+# Of keys without a character, as Windows numbers them.
+KEY_CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36,
+             "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
+             "ArrowDown": 40}
 
 
 def find():
@@ -56,6 +63,7 @@ class Browser:
         self._buffer = b""
         self._number = 0
         self._session = None
+        self.before_scripts = None      # a script to run before the page's
         self.events = []
 
     def __enter__(self):
@@ -127,6 +135,9 @@ class Browser:
             {"name": "prefers-color-scheme",
              "value": "dark" if dark else "light"},
             {"name": "prefers-reduced-motion", "value": "reduce"}])
+        if self.before_scripts:
+            self.call("Page.addScriptToEvaluateOnNewDocument",
+                      source=self.before_scripts)
         self.events.clear()
         self.call("Page.navigate", url=url)
         self.wait_for("location.href !== 'about:blank'"
@@ -154,13 +165,15 @@ class Browser:
 
     def click(self, expression):
         """Click with the mouse on the middle of an element."""
-        x, y = self._middle(expression)
+        self.click_at(*self._middle(expression))
+
+    def click_at(self, x, y):
+        """Click with the mouse on a place in the window."""
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y,
                       button="left", clickCount=1)
 
-    def hover(self, expression):
-        x, y = self._middle(expression)
+    def hover_at(self, x, y):
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def _middle(self, expression):
@@ -173,6 +186,21 @@ class Browser:
 
     def type(self, text):
         self.call("Input.insertText", text=text)
+
+    def press(self, *keys):
+        """Press keys, each called as KeyboardEvent.key has it."""
+        for key in keys:
+            code = KEY_CODES.get(key) or ord(key.upper())
+            text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+            for kind in ("keyDown", "keyUp"):
+                self.call("Input.dispatchKeyEvent", type=kind, key=key,
+                          text=text if kind == "keyDown" else "",
+                          windowsVirtualKeyCode=code)
+
+    def paint(self):
+        """Return when the page has drawn what it has to draw."""
+        self.evaluate("new Promise(done => requestAnimationFrame(() =>"
+                      " requestAnimationFrame(done)))")
 
     def complaints(self):
         """Return what the page wrote to the console, and its exceptions."""
@@ -200,6 +228,31 @@ class Browser:
         metrics = self.call("Performance.getMetrics")["metrics"]
         return next(metric["value"] for metric in metrics
                     if metric["name"] == "TaskDuration")
+
+    def page_memory(self):
+        """Return the bytes of memory that only the page's process has."""
+        session, self._session = self._session, None
+        try:
+            processes = self.call("SystemInfo.getProcessInfo")["processInfo"]
+        finally:
+            self._session = session
+        sizes = []
+        for process in processes:
+            if process["type"] != "renderer":
+                continue
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{process['id']}/status") as status:
+                    match = re.search(r"RssAnon:\s*(\d+) kB", status.read())
+                    sizes.append(int(match[1]) * 1024)
+        return max(sizes, default=None)
+
+    def accessible(self):
+        """Return (role, name, properties) of what a screen reader sees."""
+        nodes = self.call("Accessibility.getFullAXTree")["nodes"]
+        return [(node["role"]["value"], node.get("name", {}).get("value", ""),
+                 {item["name"]: item["value"].get("value")
+                  for item in node.get("properties", ())})
+                for node in nodes if not node["ignored"]]
 
     def screenshot(self):
         """Return a PNG of what is in the window."""

@@ -7,7 +7,6 @@ import subprocess
 import sysconfig
 import unittest
 
-from perfpy import html
 from test.support import chromium
 
 SOURCES = pathlib.Path(sysconfig.get_config_var("srcdir") or ".")
@@ -18,8 +17,6 @@ PROFILER_CLI = (PACKAGES / "@firefox-devtools" / "profiler-cli" / "dist"
 
 requires_chromium = unittest.skipUnless(
     chromium.find(), f"no browser: {', '.join(chromium.NAMES)}")
-requires_viewer = unittest.skipUnless(
-    html.is_available(), "`make viewer` has not been run: no d3-flamegraph.js")
 requires_speedscope = unittest.skipUnless(
     SPEEDSCOPE.exists(), "`make viewer` has not been run: no speedscope")
 requires_pprof = unittest.skipUnless(shutil.which("go"), "go is not installed")

@@ -1,0 +1,736 @@
+"""profile.html in a real browser: what it shows and does."""
+
+import math
+import pathlib
+import re
+import unittest
+
+from perfpy.profile import Frame, Kind, Profile
+from test.support import perfpy_samples as samples
+from test.support.perfpy_case import RecordingTestCase
+from test.support.perfpy_page import PageTestCase, element, written
+from test.support.perfpy_viewers import requires_chromium
+
+PHONE = 400, 800    # pixels
+
+
+@requires_chromium
+class GraphTests(PageTestCase):
+
+    def test_flame_graph(self):
+        """Widths are shares of the time, and callees are below callers."""
+        self.open(samples.example())
+        frames = self.frames()
+        self.assertEqual(self.widths()["Thing.bar"], 0.4)
+        self.assertEqual(self.widths()["clear_page"], 0.2)
+        way = [frames[name]["y"] for name in
+               ("all", "<module> example.py", "work", "clear_page")]
+        self.assertEqual(way, sorted(way))
+        self.assertIn("1,500 samples", self.text("summary"))
+        self.assertEqual(self.text("command"), "example.py --fast")
+
+    def test_colours_tell_whose_code_it_is(self):
+        self.open(samples.example())
+        self.click("internals")
+        colours = {name: self.colour(name) for name in
+                   ("Thing.bar", "work", "main", "clear_page", "all")}
+        self.assertEqual(len(set(colours.values())), 5)
+        for name, origin in (("Thing.bar", "own"), ("work", "native"),
+                             ("main", "interpreter"),
+                             ("clear_page", "kernel")):
+            shades = self.browser.evaluate(f"""[0, 1].map(shade =>
+                getComputedStyle(document.body).getPropertyValue(
+                    "--{origin}-" + shade))""")
+            self.assertIn("#%02x%02x%02x" % colours[name], shades)
+
+    def test_switch_shows_and_hides_the_interpreter(self):
+        self.open(samples.example())
+        self.assertNotIn("_PyEval_EvalFrameDefault", self.frames())
+        self.click("internals")
+        self.assertIn("_PyEval_EvalFrameDefault", self.frames())
+        self.assertIn("main", self.frames())
+        self.click("internals")
+        self.assertNotIn("_PyEval_EvalFrameDefault", self.frames())
+
+    def test_click_zooms_and_reset_undoes(self):
+        self.open(samples.example())
+        before = self.frames()
+        self.click_frame("work")
+        after = self.frames()
+        self.assertEqual(after["work"]["width"], before["all"]["width"])
+        self.assertNotIn("Thing.bar", after)
+        self.assertIn("work", self.text("details"))
+        self.assertIn("26.7 %", self.text("details"))
+        self.click("reset")
+        self.assertEqual(self.frames(), before)
+        self.assertTrue(self.browser.evaluate(f"{element('reset')}.disabled"))
+
+    def test_switching_keeps_the_zoom(self):
+        """As far as what was zoomed to is there."""
+        self.open(samples.example())
+        self.click_frame("foo")
+        self.choose_thread(1)
+        self.assertIn("foo", self.text("details"))
+        self.choose_thread(2)       # where foo has another caller
+        self.assertIn("worker", self.text("details"))
+        self.assertEqual(self.widths()["foo"], 1)
+
+    def test_tooltip(self):
+        self.open(samples.example())
+        self.browser.hover_at(*self.place("Thing.bar"))
+        self.browser.wait_for(f"!{element('tip')}.hidden")
+        self.assertEqual(self.text("tip").splitlines(), [
+            "Thing.bar", f"own code · {samples.EXAMPLE}",
+            "total 40.0 % (600.0 ms), self 40.0 % (600.0 ms)"])
+
+    def test_threads(self):
+        self.open(samples.example())
+        options = self.browser.evaluate(
+            f"[...{element('threads')}.options].map(o => o.text.trim())")
+        self.assertEqual(options, ["All threads", "python3.11 100",
+                                   "python3.11 100, thread worker 101"])
+        self.choose_thread(2)
+        self.assertEqual(self.widths(), {
+            "python3.11 100, thread worker 101": 1, "foo": 1,
+            "[unknown] libwork.so.1": 1})
+        self.assertIn("500.0 ms", self.text("details"))
+
+    def test_processes(self):
+        profile = samples.example()
+        child = profile.thread(200, 200, "child", "child")
+        samples.add(profile, child, [samples.MODULE], 500)
+        self.open(profile)
+        options = self.browser.evaluate(
+            f"[...{element('threads')}.options].map(o => o.text.trim())")
+        self.assertEqual(options, [
+            "All processes", "python3.11 100", "python3.11 100",
+            "python3.11 100, thread worker 101", "child 200"])
+        self.assertIn("2.00 s", self.text("details"))
+        self.choose_thread(1)
+        self.assertIn("1.50 s", self.text("details"))
+        self.choose_thread(4)
+        self.assertEqual(set(self.frames()),
+                         {"child 200", "<module> example.py"})
+
+    def test_other_events_have_their_unit(self):
+        profile = samples.example()
+        profile.meta["unit"] = "page-faults"
+        for thread in profile.threads:
+            for index in range(len(thread.weights)):
+                thread.weights[index] = 1e7
+        self.open(profile)
+        self.assertIn("100.0 % (15,000,000,000 page-faults)",
+                      self.text("details"))
+
+    def test_samples_without_a_stack(self):
+        """They widen the root only."""
+        profile = Profile()
+        thread = profile.thread(1, 1, "p")
+        samples.add(profile, thread, [samples.FOO], 100)
+        samples.add(profile, thread, [], 300)
+        self.open(profile)
+        self.assertEqual(self.widths(), {"p 1": 1, "foo": 0.25})
+        self.assertIn("self 75.0 %", self.text("details"))
+
+    def test_deep(self):
+        """Of ten thousand rows, those in the window are drawn."""
+        profile = Profile()
+        thread = profile.thread(1, 1, "p")
+        names = [Frame(f"f{depth}", "f.py", Kind.PYTHON)
+                 for depth in range(10_000)]
+        samples.add(profile, thread, names, 10)
+        self.open(profile)
+        self.assertEqual(len(self.frames()), 10_001)
+        top = self.colour("f5")
+        self.click_frame("f9990")
+        self.assertEqual(self.colour("f9990"), top)
+        height = self.browser.evaluate(
+            "document.querySelector('#flame canvas').height")
+        self.assertLess(height, 3000)
+        self.assertIn("f9990", self.text("details"))
+
+    def test_narrow_frames_are_left_out(self):
+        profile = Profile()
+        thread = profile.thread(1, 1, "p")
+        samples.add(profile, thread, [samples.FOO], 10_000)
+        for number in range(5):
+            samples.add(profile, thread, [samples.FOO, Frame(
+                f"tiny{number}", "tiny.py", Kind.PYTHON)], 1)
+        self.open(profile)
+        self.assertNotIn("tiny0", self.frames())
+        self.assertEqual(self.text("left-out"), "5 frames are narrower than a"
+                         " pixel and left out; zoom in to see them.")
+        self.search("tiny3")
+        self.click("next")
+        self.assertIn("tiny3", self.frames())
+        self.assertIn("tiny3", self.text("details"))
+
+    def test_it_follows_the_window(self):
+        self.open(samples.example())
+        before = self.frames()["work"]["width"]
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=640,
+                          height=900, deviceScaleFactor=2, mobile=False)
+        self.browser.wait_for(
+            "document.querySelector('#flame canvas').width === 1200")
+        self.assertAlmostEqual(self.frames()["work"]["width"],
+                               before * 600 / 1240)
+
+
+@requires_chromium
+class SearchTests(PageTestCase):
+
+    def vivid(self):
+        """Return the frames that are not dimmed."""
+        self.browser.paint()
+        before = {frame["name"]: frame["fill"] for frame in self.everything}
+        return {name for name, frame in self.frames().items()
+                if frame["fill"] == before[name]} - {"all"}
+
+    def open(self, profile, *arguments, **options):
+        super().open(profile, *arguments, **options)
+        self.everything = self.shown()
+
+    def test_dims_what_does_not_match(self):
+        self.open(samples.example())
+        before = self.colour("foo"), self.colour("work")
+        self.search("FOO")
+        self.assertEqual(self.vivid(), {"foo"})
+        self.assertEqual(self.text("found"), "1 function in 100.0 % (1.50 s)")
+        after = self.colour("foo"), self.colour("work")
+        self.assertEqual(after[0], before[0])
+        self.assertGreater(sum(after[1]), sum(before[1]) + 150)
+        self.search("nowhere")
+        self.assertEqual(self.vivid(), set())
+        self.assertIn("in no function", self.text("found"))
+
+    def test_by_file(self):
+        self.open(samples.example())
+        self.search("libwork")
+        self.assertEqual(self.vivid(), {"work", "[unknown] libwork.so.1"})
+        self.assertIn("60.0 %", self.text("found"))
+
+    def test_clearing_it_shows_all(self):
+        self.open(samples.example())
+        self.search("foo")
+        self.browser.press("Escape")    # clears a search field
+        self.browser.wait_for(f"{element('search')}.value === ''")
+        self.assertEqual(self.vivid(), set(self.frames()) - {"all"})
+        self.assertEqual(self.text("found"), "")
+
+    def test_steps_from_the_largest(self):
+        self.open(samples.example())
+        self.search("o")        # in foo twice, in work, in every file but one
+        order = []
+        for _ in range(3):
+            self.click("next")
+            order.append(self.text("details").split()[0])
+        self.assertEqual(order, ["<module>", "foo", "Thing.bar"])
+        self.assertIn("3 of 6", self.text("found"))
+        self.click("previous")
+        self.assertIn("foo", self.text("details"))
+
+    def test_steps_by_keys_and_around(self):
+        self.open(samples.example())
+        self.search("clear")
+        self.browser.press("Enter")
+        self.assertIn("clear_page", self.text("details"))
+        self.assertIn("1 of 1", self.text("found"))
+        self.browser.press("Enter")
+        self.assertIn("1 of 1", self.text("found"))
+        self.search("libwork")
+        self.browser.evaluate("document.activeElement.blur()")
+        self.browser.press("N")
+        self.assertIn("2 of 2", self.text("found"))
+        self.browser.press("n")
+        self.assertIn("1 of 2", self.text("found"))
+
+    def test_in_the_list(self):
+        self.open(samples.example())
+        self.click("show-functions")
+        self.search("example.py")
+        self.assertEqual(self.rows(), ["Thing.bar", "foo", "<module>"])
+        self.click("previous")
+        self.assertEqual(self.chosen_row(), "<module> example.py")
+        self.assertEqual(self.text("chosen"), "<module> example.py")
+        self.assertIn("3 of 3", self.text("found"))
+
+
+@requires_chromium
+class FunctionsTests(PageTestCase):
+
+    def test_sandwich(self):
+        """From the flame graph to a function's callers and callees."""
+        self.open(samples.example())
+        self.click_frame("work")
+        self.click("sandwich-of")
+        self.assertEqual(self.text("chosen"), "work")
+        self.assertIn("total 26.7 %", self.text("chosen-details"))
+        self.assertIn("self 6.67 %", self.text("chosen-details"))
+        callers = self.frames("callers")
+        self.assertEqual(set(callers), {"work", "foo", "<module> example.py"})
+        self.assertLess(callers["foo"]["y"], callers["work"]["y"])
+        self.assertEqual(self.widths("callees"),
+                         {"work": 1, "clear_page": 0.75})
+
+    def test_a_click_puts_a_function_in_the_middle(self):
+        self.open(samples.example(), "#view=functions")
+        self.click_row("work")
+        self.click_frame("foo", "callers")
+        self.assertEqual(self.text("chosen"), "foo")
+        self.assertEqual(self.chosen_row(), "foo")
+        self.click_frame("Thing.bar", "callees")
+        self.assertEqual(self.text("chosen"), "Thing.bar")
+        self.assertEqual(set(self.frames("callers")),
+                         {"Thing.bar", "foo", "<module> example.py"})
+
+    def test_sandwich_counts_recursion_once(self):
+        profile = Profile()
+        thread = profile.thread(1, 1, "p")
+        samples.add(profile, thread, [samples.FOO, samples.BAR, samples.FOO,
+                                      samples.BAR, samples.WORK], 100)
+        samples.add(profile, thread, [samples.FOO], 100)
+        self.open(profile)
+        self.click("show-functions")
+        self.click_row("Thing.bar")
+        self.assertIn("total 50.0 %", self.text("chosen-details"))
+        self.assertEqual(set(self.frames("callers")), {"Thing.bar", "foo"})
+        self.assertEqual(self.widths("callers")["foo"], 1)
+        self.assertIn("work", self.frames("callees"))
+
+    def test_table_sorts_and_filters(self):
+        self.open(samples.example())
+        self.click("show-functions")
+        self.assertEqual(self.rows()[:3],
+                         ["Thing.bar", "[unknown]", "clear_page"])
+        self.sort_by("total")
+        self.assertEqual(self.rows()[0], "foo")
+        self.assertEqual(self.browser.evaluate(
+            "[...document.querySelectorAll('#rows .number')]"
+            ".slice(0, 2).map(cell => cell.innerText)"), ["0.00 %", "100.0 %"])
+        self.sort_by("total")
+        self.assertEqual(self.rows()[-1], "foo")
+        self.sort_by("name")
+        self.assertEqual(self.rows(), sorted(self.rows()))
+        self.search("bar")
+        self.assertEqual(self.rows(), ["Thing.bar"])
+
+    def test_sorting_keeps_what_is_chosen(self):
+        profile = Profile()
+        thread = profile.thread(1, 1, "p")
+        for number in range(500):
+            samples.add(profile, thread, [Frame(
+                f"f{number:03}", "f.py", Kind.PYTHON)], 500 - number)
+        self.open(profile, "#view=functions")
+        self.assertEqual(len(self.rows()), 100)
+        self.click_row("f002")
+        for column in ("name", "total", "total", "self", "self"):
+            self.sort_by(column)
+            self.assertEqual(self.chosen_row(), "f002")
+            self.assertEqual(self.text("chosen"), "f002")
+        # The list shows the first ones, and the chosen one.
+        self.assertEqual(self.rows()[0], "f499")
+        self.assertEqual(len(self.rows()), 101)
+        self.assertEqual(self.text("row-count"), "100 of 500 functions")
+        for _ in range(4):
+            self.click("more-rows")
+        self.assertEqual(len(self.rows()), 500)
+        self.assertEqual(self.chosen_row(), "f002")
+
+
+@requires_chromium
+class AddressTests(PageTestCase):
+
+    def settled(self, *words):
+        """Return the fragment once it has the words: typing takes a while."""
+        for word in words:
+            self.browser.wait_for(
+                f"decodeURIComponent(location.hash).includes({word!r})")
+        return self.fragment()
+
+    def back(self):
+        before = self.fragment()
+        self.browser.evaluate("history.back()")
+        self.browser.wait_for(
+            f"decodeURIComponent(location.hash) !== {before!r}")
+        self.browser.paint()
+
+    def test_it_says_what_is_shown(self):
+        self.open(samples.example())
+        self.assertEqual(self.fragment(), "")
+        self.click_frame("work")
+        self.assertEqual(self.fragment(),
+                         "#zoom=<module>+example.py&zoom=foo&zoom=work")
+        self.click("internals")
+        self.choose_thread(1)
+        self.search("clear")
+        self.assertEqual(
+            self.settled("clear"),
+            "#thread=python3.11+100&internals=on&search=clear")
+
+    def test_back_and_forward(self):
+        self.open(samples.example())
+        everything = self.frames()
+        self.click_frame("work")
+        zoomed = self.frames()
+        self.search("cle")
+        self.search("clear")
+        self.settled("clear")
+        self.click("show-functions")
+        self.assertEqual(self.rows(), ["clear_page"])
+        self.back()
+        self.assertTrue(self.is_hidden("functions"))
+        self.assertEqual(self.text("found"), "1 function in 20.0 % (300.0 ms)")
+        self.back()             # the search is one step
+        self.assertEqual(self.browser.evaluate(f"{element('search')}.value"),
+                         "")
+        self.assertEqual(self.frames(), zoomed)
+        self.back()
+        self.assertEqual(self.frames(), everything)
+        self.browser.evaluate("history.forward()")
+        self.browser.wait_for("location.hash")
+        self.assertEqual(self.frames(), zoomed)
+
+    def test_reload(self):
+        self.open(samples.example())
+        self.click_frame("work")
+        self.click("sandwich-of")
+        self.sort_by("total")
+        self.sort_by("total")
+        before = self.fragment()
+        self.assertEqual(before, "#view=functions"
+                         "&zoom=<module>+example.py&zoom=foo&zoom=work"
+                         f"&function=work&file={samples.LIBRARY}"
+                         "&sort=total&order=ascending")
+        rows = self.rows()
+        self.browser.evaluate("window.isOld = true")
+        self.browser.call("Page.reload")
+        self.browser.wait_for("!window.isOld"
+                              " && document.readyState === 'complete'"
+                              " && !document.querySelector('[aria-busy]')")
+        self.assertEqual(self.fragment(), before)
+        self.assertEqual(self.text("chosen"), "work")
+        self.assertEqual(self.rows(), rows)
+        self.click("show-graph")
+        self.assertEqual(self.widths()["work"], 1)
+
+    def test_link(self):
+        self.open(samples.example(), "#thread=python3.11+100%2C+thread+worker+"
+                  "101&zoom=foo&search=unknown")
+        self.assertEqual(self.text("found"),
+                         "1 function in 100.0 % (500.0 ms)")
+        self.assertIn("foo", self.text("details"))
+        self.assertEqual(self.browser.evaluate(
+            f"{element('threads')}.selectedIndex"), 2)
+
+    def test_link_to_what_is_not_there(self):
+        """What another recording does not have is left out."""
+        self.open(samples.example(), "#view=nothing&thread=x&sort=y&order=z&"
+                  "zoom=<module>+example.py&zoom=gone&zoom=work&function=gone")
+        self.assertIn("<module> example.py", self.text("details"))
+        self.click("show-functions")
+        self.assertEqual(self.text("chosen"), "Thing.bar")
+
+    def test_functions_of_the_same_name(self):
+        profile = Profile()
+        thread = profile.thread(1, 1, "p")
+        for number in range(3):
+            samples.add(profile, thread, [Frame(
+                "same", f"f{number}.py", Kind.PYTHON)], 100 + number)
+        self.open(profile, "#zoom=same%7E3")
+        self.assertIn("f0.py", self.text("details"))
+        self.click("reset")
+        self.assertEqual(self.fragment(), "")
+        x, y = self.place("same")           # the last one
+        self.browser.click_at(x, y)
+        self.assertEqual(self.fragment(), "#zoom=same~3")
+        self.assertIn("f0.py", self.text("details"))
+
+
+@requires_chromium
+class AccessTests(PageTestCase):
+    """The keyboard, and what a screen reader is told."""
+
+    def at(self, chart="flame"):
+        """Return name and properties of the frame at which the keys are."""
+        active = self.browser.evaluate(
+            f"{element(chart)}.getAttribute('aria-activedescendant')")
+        self.assertTrue(self.browser.evaluate(
+            f"{element(active)}.isConnected"))
+        return next((name, properties) for role, name, properties
+                    in self.browser.accessible() if role == "treeitem")
+
+    def test_arrows(self):
+        self.open(samples.example())
+        self.browser.evaluate(f"{element('flame')}.focus()")
+        name, properties = self.at()
+        self.assertEqual(name, "all, total 100.0 % (1.50 s)")
+        self.browser.press("ArrowDown", "ArrowDown", "ArrowDown")
+        name, properties = self.at()
+        self.assertEqual(name, "Thing.bar, total 40.0 % (600.0 ms), self"
+                         f" 40.0 % (600.0 ms), own code, {samples.EXAMPLE}")
+        self.assertEqual(properties["level"], 4)
+        self.browser.press("ArrowRight")
+        self.assertRegex(self.at()[0], r"^work, .*, native, /usr/lib/libwork")
+        self.browser.press("ArrowLeft", "ArrowLeft")
+        self.assertRegex(self.at()[0], r"^Thing.bar, ")
+        self.browser.press("ArrowUp")
+        self.assertRegex(self.at()[0], r"^foo, ")
+        self.browser.press("Home")
+        self.assertRegex(self.at()[0], r"^all, ")
+        box = self.browser.evaluate("""(({x, y, width, height}) =>
+            [x, y, width, height])(document.querySelector("#flame .at")
+            .getBoundingClientRect())""")
+        self.assertGreater(min(box[2:]), 10)
+
+    def test_keys_zoom_and_lead_on(self):
+        self.open(samples.example())
+        self.browser.evaluate(f"{element('flame')}.focus()")
+        self.browser.press("ArrowDown", "ArrowDown", "ArrowDown",
+                           "ArrowRight", "Enter")
+        self.assertEqual(self.widths()["work"], 1)
+        self.browser.press("Escape")
+        self.assertEqual(self.widths()["work"], 0.27)
+        self.browser.press("ArrowDown", "c")
+        self.assertEqual(self.text("chosen"), "<module> example.py")
+        self.browser.evaluate(f"{element('callees')}.focus()")
+        self.browser.press("ArrowDown", "Enter")
+        self.assertEqual(self.text("chosen"), "foo")
+        self.browser.evaluate(f"{element('callers')}.focus()")
+        self.browser.press("ArrowUp", "Enter")
+        self.assertEqual(self.text("chosen"), "<module> example.py")
+
+    def test_arrows_reach_what_is_too_narrow(self):
+        profile = Profile()
+        thread = profile.thread(1, 1, "p")
+        samples.add(profile, thread, [samples.FOO], 10_000)
+        samples.add(profile, thread, [samples.BAR], 1)
+        self.open(profile)
+        self.browser.evaluate(f"{element('flame')}.focus()")
+        self.browser.press("ArrowDown", "ArrowRight")
+        self.assertRegex(self.at()[0], "^Thing.bar, ")
+        self.assertEqual(self.widths()["Thing.bar"], 1)
+
+    def test_list(self):
+        self.open(samples.example(), "#view=functions")
+        self.click_row("clear_page")
+        self.browser.press("ArrowDown")
+        self.assertEqual(self.text("chosen"), "work")
+        self.assertEqual(self.browser.evaluate(
+            "document.activeElement.innerText"), "work")
+        self.browser.press("ArrowUp", "ArrowUp")
+        self.assertEqual(self.text("chosen"), "[unknown] libwork.so.1")
+        self.sort_by("name")
+        self.assertEqual(self.chosen_row(), "[unknown] libwork.so.1")
+        headers = [properties for role, name, properties
+                   in self.browser.accessible() if role == "columnheader"]
+        self.assertEqual(len(headers), 3)
+        self.assertEqual(self.browser.evaluate(
+            "document.querySelectorAll('[aria-sort]').length"), 1)
+
+    def test_tabs(self):
+        self.open(samples.example())
+        self.browser.evaluate(f"{element('show-graph')}.focus()")
+        self.browser.press("ArrowRight")
+        self.assertFalse(self.is_hidden("functions"))
+        self.assertEqual(self.browser.evaluate("document.activeElement.id"),
+                         "show-functions")
+
+    def test_tab_reaches_everything(self):
+        self.open(samples.example(), "#search=foo&zoom=<module>+example.py")
+        expected = {"show-graph", "threads", "search", "previous", "next",
+                    "internals", "sandwich-of", "reset", "flame"}
+        self.browser.evaluate("document.activeElement.blur()")
+        reached = set()
+        for _ in range(20):
+            self.browser.press("Tab")
+            reached.add(self.browser.evaluate("document.activeElement.id"))
+        self.assertLessEqual(expected, reached)
+
+    def test_everything_has_a_name(self):
+        for fragment in "", "#view=functions":
+            self.open(samples.example(), fragment)
+            controls = {"button", "tab", "searchbox", "combobox", "checkbox",
+                        "tree", "treeitem", "table", "tablist", "image",
+                        "MenuListPopup", "columnheader"}
+            found = [(role, name) for role, name, _
+                     in self.browser.accessible() if role in controls]
+            self.assertGreater(len(found), 10)
+            self.assertEqual([role for role, name in found
+                              if not name and role != "MenuListPopup"], [])
+            names = [name for _, name in found]
+            self.assertIn("Next match", names)
+            self.assertIn("own code" if fragment else "Flame graph", names)
+
+    def test_findings_are_announced(self):
+        self.open(samples.example())
+        self.search("foo")
+        status = self.browser.evaluate(
+            f"{element('found')}.getAttribute('role')")
+        self.assertEqual(status, "status")
+        self.browser.press("Enter")
+        self.assertRegex(self.at()[0], "^foo, .*, found$")
+
+
+@requires_chromium
+class WindowTests(PageTestCase):
+
+    def test_phone(self):
+        """Nothing is wider than the window, and all can be used."""
+        size = self.browser.size
+        self.addCleanup(setattr, self.browser, "size", size)
+        self.browser.size = PHONE
+        profile = samples.example()
+        profile.thread(100, 100).process_name = "a long name for a process"
+        for fragment in "", "#view=functions&function=work&file=" \
+                + samples.LIBRARY:
+            self.open(profile, fragment)
+            self.search("o")
+            self.assertLessEqual(self.browser.evaluate(
+                "document.documentElement.scrollWidth"), PHONE[0])
+            outside = self.browser.evaluate("""[...document.querySelectorAll(
+                "button, select, input, canvas, table, h1, p")].filter(item =>
+                item.offsetParent && (item.getBoundingClientRect().left < 0 ||
+                item.getBoundingClientRect().right > innerWidth))
+                .map(item => item.id || item.outerHTML)""")
+            self.assertEqual(outside, [])
+        self.click_row("foo")
+        self.assertEqual(self.text("chosen"), "foo")
+        self.click("show-graph")
+        self.click_frame("Thing.bar")
+        self.assertIn("Thing.bar", self.text("details"))
+
+    def brightness(self, dark):
+        self.open(samples.example(), dark=dark)
+        colour = self.browser.evaluate(
+            "getComputedStyle(document.body).backgroundColor")
+        return sum(map(int, re.findall(r"\d+", colour)))
+
+    def test_light(self):
+        self.assertGreater(self.brightness(dark=False), 600)
+
+    def test_dark(self):
+        self.assertLess(self.brightness(dark=True), 150)
+
+    def test_colours_follow_the_window(self):
+        self.open(samples.example())
+        light = self.colour("Thing.bar")
+        self.browser.call("Emulation.setEmulatedMedia", features=[
+            {"name": "prefers-color-scheme", "value": "dark"}])
+        self.browser.wait_for(f"{element('flame')}.shownFrames()[1].fill !== "
+                              f"'rgb({' '.join(map(str, light))})'")
+        self.assertGreater(math.dist(self.colour("Thing.bar"), light), 20)
+
+
+@requires_chromium
+class BadInputTests(PageTestCase):
+
+    def test_hostile_names_are_only_shown(self):
+        self.open(samples.hostile())
+        self.click("internals")
+        self.click("show-functions")
+        for number in range(len(samples.HOSTILE_NAMES)):
+            self.browser.evaluate("document.querySelectorAll('#rows button')"
+                                  f"[{number}]?.click()")
+        self.click("show-graph")
+        self.browser.evaluate(f"{element('flame')}.focus()")
+        self.browser.press("ArrowDown", "ArrowDown", "Enter")
+        self.browser.click(element("about") + ".firstElementChild")
+        self.assertEqual(self.browser.evaluate("document.title"),
+                         samples.HOSTILE_NAMES[0] + " – perfpy")
+        self.assertEqual(self.text("command"), samples.HOSTILE_NAMES[0])
+        self.assertEqual(self.browser.evaluate(
+            "document.querySelectorAll('img').length"), 0)
+        self.assertEqual(self.browser.evaluate(
+            "document.querySelectorAll('script').length"), 1)
+
+    def test_hostile_names_in_the_address(self):
+        for number, name in enumerate(samples.HOSTILE_NAMES):
+            profile = Profile()
+            thread = profile.thread(1, 1, "p")
+            frame = Frame(name, name, Kind.PYTHON)
+            samples.add(profile, thread, [samples.FOO], 100)
+            samples.add(profile, thread, [samples.FOO, frame], 100)
+            self.open(profile)
+            self.browser.evaluate(f"{element('flame')}.focus()")
+            self.browser.press("ArrowDown", "ArrowDown", "Enter")
+            zoomed = self.shown()
+            self.assertEqual(len(zoomed), 3)
+            self.browser.press("c")
+            self.browser.evaluate("window.isOld = true")
+            self.browser.call("Page.reload")
+            self.browser.wait_for("!window.isOld"
+                                  " && document.readyState === 'complete'"
+                                  " && !document.querySelector('[aria-busy]')")
+            self.assertEqual(self.shown("callers")[0]["name"], name)
+            self.click("show-graph")
+            self.assertEqual(self.shown(), zoomed, (number, name))
+
+    def test_the_policy_forbids_the_network(self):
+        self.open(samples.example())
+        self.assertEqual(self.browser.evaluate(
+            "fetch('http://localhost:9/').then(() => 'went', () => 'refused')"
+            ), "refused")
+        complaints = [event for event in self.browser.events
+                      if event["method"] == "Log.entryAdded"]
+        self.assertIn("Content Security Policy", str(complaints))
+        for event in complaints:
+            self.browser.events.remove(event)
+
+    def test_empty(self):
+        self.open(Profile())
+        self.assertIn("no samples", self.text("details"))
+
+    def test_damaged(self):
+        page = written(samples.example())
+        start = page.index(b'id="profile">') + len(b'id="profile">')
+        self.open_page(page[:start + 100] + b"0" * 20 + page[start + 120:])
+        self.assertIn("damaged", self.text("details"))
+
+    def test_old_browser(self):
+        page = written(samples.example())
+        script = "delete window.DecompressionStream"
+        self.browser.before_scripts = script
+        self.addCleanup(setattr, self.browser, "before_scripts", None)
+        self.open_page(page)
+        self.assertIn("This browser cannot unpack", self.text("details"))
+
+
+@requires_chromium
+class RecordedTests(PageTestCase, RecordingTestCase):
+    """The page of a script that was recorded just now."""
+
+    def test_recorded(self):
+        script = self.script("""
+            def baz():
+                busy(0.5)
+
+            def bar():
+                baz()
+
+            def foo():
+                bar()
+
+            foo()
+            """)
+        self.perfpy("run", "-q", "-o", "page.html", script)
+        self.open_address(pathlib.Path(self.directory, "page.html").as_uri())
+        frames = self.frames()
+        height = [frames[name]["y"] for name in ("foo", "bar", "baz", "busy")]
+        self.assertEqual(height, sorted(height))
+        self.assertGreater(self.widths()["baz"], 0.5)
+        evaluator = "_PyEval_EvalFrameDefault_labelled"
+        self.assertNotIn(evaluator, frames)
+        self.click("internals")
+        self.assertIn(evaluator, self.frames())
+        self.search("foo")
+        self.assertIn("1 function", self.text("found"))
+        self.click_frame("bar")
+        self.assertEqual(self.widths()["bar"], 1)
+        self.click("sandwich-of")
+        self.assertEqual(self.text("chosen"), "bar")
+        self.assertIn("foo", self.frames("callers"))
+        self.assertIn("baz", self.frames("callees"))
+
+
+if __name__ == "__main__":
+    unittest.main()

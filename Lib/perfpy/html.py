@@ -22,13 +22,23 @@ import re
 import sys
 import zlib
 
-from perfpy import table
+from perfpy import classify, table
+from perfpy.classify import Origin
 from perfpy.formats import thread_name
-from perfpy.profile import Kind
 
 VIEWER = pathlib.Path(__file__).parent / "viewer"
 SCRIPTS = ("data.js", "tree.js", "chart.js", "address.js", "page.js")
-KINDS = tuple(Kind)
+# For people; table.py has shorter ones.
+LABELS = {
+    Origin.OWN: "own code",
+    Origin.PACKAGES: "site-packages",
+    Origin.LIBRARY: "standard library",
+    Origin.NATIVE: "native",
+    Origin.INTERPRETER: "interpreter",
+    Origin.KERNEL: "kernel",
+    Origin.MARK: "(no code)",
+}
+ORIGINS = tuple(Origin)
 PIECE = 1 << 18     # bytes of packed data to write at a time, at least
 
 
@@ -90,13 +100,14 @@ def _packed(pieces):
 
 def _pieces(profile):
     folded = profile.folded()
-    # Folding may make frames that the profile does not have.
-    frames = {frame: number for number, frame in enumerate(
-        dict.fromkeys([*profile.frames, *folded.frames]))}
-    views = {"folded": _View(folded, frames),
-             "unfolded": _View(profile, frames)}
+    # Folding makes marks, which the profile does not have.
+    origins = {frame: origin for each in (profile, folded) for frame, origin
+               in zip(each.frames, classify.origins(each))}
+    numbers = {frame: number for number, frame in enumerate(origins)}
+    views = {"folded": _View(folded, numbers),
+             "unfolded": _View(profile, numbers)}
     description = json.dumps(
-        _description(profile, frames, views)).encode("ascii")
+        _description(profile, origins, views)).encode("ascii")
     yield len(description).to_bytes(4, "little")
     yield description
     for view in views.values():
@@ -117,18 +128,18 @@ def _numbers(values):
     return array.array("I", values)
 
 
-def _description(profile, frames, views):
+def _description(profile, origins, views):
     files = {}
     return {
         "meta": profile.meta,
         "summary": table.summary(profile),
         "unit": profile.meta.get("unit"),
-        "origins": ["own", "native", "interpreter", "kernel"],
-        "labels": ["own code", "native", "interpreter", "kernel"],
-        "originOf": [KINDS.index(frame.kind) for frame in frames],
-        "names": [frame.name for frame in frames],
+        "origins": [origin.value for origin in ORIGINS],
+        "labels": [LABELS[origin] for origin in ORIGINS],
+        "originOf": [ORIGINS.index(origin) for origin in origins.values()],
+        "names": [frame.name for frame in origins],
         "fileOf": [files.setdefault(frame.file, len(files))
-                   for frame in frames],
+                   for frame in origins],
         "files": list(files),
         "threads": [{"pid": thread.pid, "process": thread.process_name,
                      "name": thread_name(thread),
@@ -143,8 +154,8 @@ class _View:
 
     def __init__(self, profile, numbers):
         number = [numbers[frame] for frame in profile.frames]
-        self.frames = _numbers(number[frame] for _, frame in profile.stacks)
-        parents = array.array("i", (parent for parent, _ in profile.stacks))
+        self.frames = _numbers(map(number.__getitem__, profile.stack_frames))
+        parents = profile.parents
         # Where a stack does not go on from the one before.
         starts = list(itertools.compress(
             itertools.count(), map(operator.ne, parents, itertools.count(-1))))

@@ -15,6 +15,7 @@ import unittest.mock
 import zlib
 
 from perfpy import html as page
+from perfpy.classify import Origin
 from perfpy.profile import Profile
 from test.support import perfpy_samples as samples
 from test.support.perfpy_page import written
@@ -149,6 +150,20 @@ class FileTests(unittest.TestCase):
         samples.add(profile, profile.threads[0], [], 3)
         self.check_stacks(profile)
 
+    def test_origins(self):
+        data = Data(Elements(written(samples.mixed()).decode("utf-8")).data())
+        names = data.json["names"]
+        origins = {name: data.json["origins"][data.json["originOf"][number]]
+                   for number, name in enumerate(names)}
+        self.assertEqual(origins, {
+            "<module>": "own", "get": "packages", "loads": "library",
+            "(import)": "mark", "_find_and_load": "library",
+            "scan": "native", "read": "kernel", "main": "interpreter"})
+        self.assertEqual(set(page.LABELS), set(Origin))
+
+    def test_marks_of_folding(self):
+        self.check_stacks(samples.mixed())
+
     def test_hours_in_one_stack(self):
         profile = samples.example()
         profile.threads[0].weights[0] = 5e5
@@ -237,8 +252,6 @@ def difference(a, b, vision):
 
 class ColourTests(unittest.TestCase):
 
-    ORIGINS = ("own", "packages", "library", "native", "interpreter",
-               "kernel", "mark")
     SHADES = 2
 
     def palettes(self):
@@ -250,9 +263,9 @@ class ColourTests(unittest.TestCase):
         return [light, light | dark]
 
     def shades(self, palette):
-        return {origin: [palette[f"{origin}-{number}"]
+        return {origin: [palette[f"{origin.value}-{number}"]
                          for number in range(self.SHADES)]
-                for origin in self.ORIGINS}
+                for origin in Origin}
 
     def test_text_can_be_read(self):
         for palette in self.palettes():

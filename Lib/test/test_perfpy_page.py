@@ -30,18 +30,23 @@ class GraphTests(PageTestCase):
         self.assertEqual(self.text("command"), "example.py --fast")
 
     def test_colours_tell_whose_code_it_is(self):
-        self.open(samples.example())
+        self.open(samples.mixed())
+        origins = {"<module> example.py": "own", "get": "packages",
+                   "loads": "library", "scan": "native", "read": "kernel",
+                   "(import)": "mark"}
+        colours = {name: self.colour(name) for name in origins}
         self.click("internals")
-        colours = {name: self.colour(name) for name in
-                   ("Thing.bar", "work", "main", "clear_page", "all")}
-        self.assertEqual(len(set(colours.values())), 5)
-        for name, origin in (("Thing.bar", "own"), ("work", "native"),
-                             ("main", "interpreter"),
-                             ("clear_page", "kernel")):
+        origins["main"] = "interpreter"
+        colours["main"] = self.colour("main")
+        self.assertEqual(len(set(colours.values())), 7)
+        for name, origin in origins.items():
             shades = self.browser.evaluate(f"""[0, 1].map(shade =>
                 getComputedStyle(document.body).getPropertyValue(
                     "--{origin}-" + shade))""")
             self.assertIn("#%02x%02x%02x" % colours[name], shades)
+        self.assertEqual(self.text("legend").split("\n"), [
+            "own code", "site-packages", "standard library", "native",
+            "interpreter", "kernel", "(no code)"])
 
     def test_switch_shows_and_hides_the_interpreter(self):
         self.open(samples.example())

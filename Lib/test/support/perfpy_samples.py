@@ -49,6 +49,26 @@ def example():
     return profile
 
 
+def mixed():
+    """Code of every origin, 100 ms in each of five, and in an import."""
+    get = Frame("get", "/srv/venv/lib/python3.11/site-packages/web.py",
+                Kind.PYTHON)
+    loads = Frame("loads", "/usr/lib/python3.11/json/__init__.py",
+                  Kind.PYTHON)
+    find = Frame("_find_and_load", "<frozen importlib._bootstrap>",
+                 Kind.PYTHON)
+    scan = Frame("scan", LIBRARY, Kind.NATIVE)
+    read = Frame("read", KERNEL, Kind.KERNEL)
+    profile = Profile()
+    thread = profile.thread(1, 1, "python3.11", "python3.11")
+    for frames in ([MAIN, MODULE], [MAIN, MODULE, get],
+                   [MAIN, MODULE, get, loads],
+                   [MAIN, MODULE, get, loads, scan],
+                   [MAIN, MODULE, get, read], [MAIN, MODULE, find, MAIN]):
+        add(profile, thread, frames, 100)
+    return profile
+
+
 HOSTILE_NAMES = (
     "</script><script>document.title = 'injected'</script>",
     "<img src=x onerror=\"document.title = 'injected'\">",

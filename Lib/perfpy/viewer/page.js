@@ -86,7 +86,7 @@ function startPage(profile) {
       text: written(light(colour) > 0.18 ? inks[0] : inks[1]),
     });
     const faded = colour => ({
-      ...paint(colour.map((part, index) => part * 0.22 + page[index] * 0.78)),
+      ...paint(colour.map((part, index) => part * 0.28 + page[index] * 0.72)),
       text: written(parts("quiet")),
     });
     palette = {root: paint(parts("root")), vivid: [], dim: []};

@@ -427,6 +427,12 @@ class AddressTests(PageTestCase):
         self.assertEqual(self.browser.evaluate(
             f"{element('threads')}.selectedIndex"), 2)
 
+    def test_link_to_a_function(self):
+        self.open(samples.example(), "#view=functions&function=work")
+        self.assertEqual(self.text("chosen"), "work")
+        self.open(samples.example(), "#view=functions&function=work&file=no")
+        self.assertEqual(self.text("chosen"), "Thing.bar")
+
     def test_link_to_what_is_not_there(self):
         """What another recording does not have is left out."""
         self.open(samples.example(), "#view=nothing&thread=x&sort=y&order=z&"

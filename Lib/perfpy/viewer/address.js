@@ -7,7 +7,8 @@
 //   search      the text
 //   zoom        for each frame on the way to the one that the graph is zoomed
 //               to its name; "name~2" is the second largest one of that name
-//   function, file      the function between callers and callees
+//   function, file      the function between callers and callees; of any file,
+//                       if none is said
 //   sort, order         of the list, if not self and the usual one
 //
 // Names are those that people see, not numbers: they fit another recording of
@@ -64,7 +65,7 @@ function readAddress() {
     internals: get("internals") === "on",
     search: get("search"),
     zoom: said.getAll("zoom"),
-    chosen: said.has("function") ? [get("function"), get("file")] : null,
+    chosen: said.has("function") ? [get("function"), said.get("file")] : null,
     sort,
     order,
   };

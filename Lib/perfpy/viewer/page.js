@@ -406,6 +406,13 @@ function startPage(profile) {
 
   const remember = (isNew = true) => writeAddress(current(), isNew);
 
+  // Returns the frame that the address means, or null.
+  function frameOf(wanted, file) {
+    const frame = names.findIndex((name, index) => plain(name) === wanted
+      && (file === null || plain(fileOf(index)) === file));
+    return frame < 0 ? null : frame;
+  }
+
   // Shows what the address says.
   function obey() {
     const said = readAddress();
@@ -415,10 +422,8 @@ function startPage(profile) {
       choice: Math.max(0, choices.findIndex(({title}) => title === said.thread)),
       sort: said.sort,
       order: said.order,
-      chosen: said.chosen && names.findIndex((name, frame) =>
-        plain(name) === said.chosen[0] && plain(fileOf(frame)) === said.chosen[1]),
+      chosen: said.chosen && frameOf(...said.chosen),
     });
-    if (state.chosen === -1) state.chosen = null;
     byId("threads").selectedIndex = state.choice;
     byId("internals").checked = state.internals;
     byId("search").value = said.search;

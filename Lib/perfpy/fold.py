@@ -81,6 +81,7 @@ def folded(profile):
                 number = new_frame[frame] = result.add_frame(
                     profile.frames[frame])
         add_place(add_stack(above, number))
+    result.end_of_stacks()
     for thread in profile.threads:
         copy = result.thread(thread.pid, thread.tid, thread.process_name,
                              thread.name)

@@ -138,6 +138,10 @@ class Profile:
         self.parents.extend(parents)
         self.stack_frames.extend(frames)
 
+    def end_of_stacks(self):
+        """Release the memory that adding stacks takes, until one is added."""
+        self._stack_index = None
+
     def thread(self, pid, tid, process_name="", name=""):
         """Return the thread with these numbers, a new one if there is none.
 

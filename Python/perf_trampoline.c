@@ -437,7 +437,7 @@ _PyPerfTrampoline_AfterFork_Child(PyThreadState *Py_UNUSED(tstate))
         return;
     }
     if (shares_file) {
-        write_or_warn();        /* new labels must not be those of the parent */
+        write_or_warn();        /* new labels must differ from the parent's */
         return;
     }
     trampoline.child.runs_handlers = true;

@@ -117,6 +117,17 @@ class GraphTests(PageTestCase):
         self.assertEqual(set(self.frames()),
                          {"child 200", "<module> example.py"})
 
+    def test_modules_have_the_names_of_their_files(self):
+        profile = Profile()
+        thread = profile.thread(1, 1, "p")
+        for file in "/srv/a.py", "/srv/web/__init__.py", "__main__.py":
+            samples.add(profile, thread,
+                        [Frame("<module>", file, Kind.PYTHON)], 10)
+        self.open(profile)
+        self.assertEqual(set(self.frames()), {
+            "p 1", "<module> a.py", "<module> web/__init__.py",
+            "<module> __main__.py"})
+
     def test_other_events_have_their_unit(self):
         profile = samples.example()
         profile.meta["unit"] = "page-faults"

@@ -42,7 +42,9 @@ function startPage(profile) {
   const amount = value =>
     `${percent(tree.total ? value / tree.total : 0)} (${duration(value)})`;
   const fileOf = frame => frame === ROOT ? "" : profile.files[profile.fileOf[frame]];
-  const baseName = path => path.slice(path.lastIndexOf("/") + 1);
+  // Without directories, unless all packages have a file of that name.
+  const baseName = path => path.match(/([^/]*\/)?__(init|main)__\.py$/)?.[0]
+    ?? path.slice(path.lastIndexOf("/") + 1);
   const labelOf = frame => frame === ROOT ? "" : profile.labels[profile.originOf[frame]];
 
   const names = profile.names.map((name, frame) =>

@@ -15,7 +15,7 @@ STACKS = 150_000            # different ones
 FILE = 10_000_000           # bytes, at most
 OPEN = 3                    # seconds, at most
 LETTER = 0.1                # seconds, at most
-MEMORY = 300_000_000        # bytes of the page's process, at most
+MEMORY = 400_000_000        # bytes of the page's process, at most
 
 
 @requires_chromium

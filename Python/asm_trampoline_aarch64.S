@@ -71,12 +71,14 @@
 .Lpoints:
         .text
 
-        .macro  CALL_EVALUATOR
+        .macro  CALL_EVALUATOR is_model
         blr     x5                      // evaluator(tstate, frame, flag, A)
 .Lpoint\@:
+        .ifeq \is_model                 // a model never runs
         .pushsection .note.cpython-perf
         .word   .Lpoint\@ - .
         .popsection
+        .endif
         .endm
 
         .macro  BEGIN_FUNCTION name
@@ -122,7 +124,7 @@
         and     x4, x4, #~15
         sub     sp, sp, x4              // the free slots
         mov     x3, sp                  // A: lowest slot, the 4th argument
-        CALL_EVALUATOR
+        CALL_EVALUATOR \through_records
         .if \through_records
         .cfi_restore_state
         .endif
@@ -156,7 +158,7 @@
         CFI_SIGNED                      // labels are not signed
         .cfi_def_cfa x29, 16            // x29: the newest record
         .endif
-        CALL_EVALUATOR
+        CALL_EVALUATOR \through_records
         .if \through_records
         .cfi_restore_state
         .endif

@@ -51,12 +51,14 @@
 .Lpoints:
         .text
 
-        .macro  CALL_EVALUATOR
+        .macro  CALL_EVALUATOR is_model
         jalr    a5                      # evaluator(tstate, frame, flag, A)
 .Lpoint\@:
+        .ifeq \is_model                 # a model never runs
         .pushsection .note.cpython-perf
         .word   .Lpoint\@ - .
         .popsection
+        .endif
         .endm
 
         .macro  BEGIN_FUNCTION name
@@ -102,7 +104,7 @@
         andi    a4, a4, -16
         sub     sp, sp, a4              # the free slots
         addi    a3, sp, 16              # A: lowest slot, the 4th argument
-        CALL_EVALUATOR
+        CALL_EVALUATOR \through_records
         .if \through_records
         .cfi_restore_state
         .endif
@@ -133,7 +135,7 @@
         .cfi_remember_state
         .cfi_def_cfa s0, 0              # s0: the newest record
         .endif
-        CALL_EVALUATOR
+        CALL_EVALUATOR \through_records
         .if \through_records
         .cfi_restore_state
         .endif

@@ -85,13 +85,15 @@
 
 /* Call the evaluator, and leave nothing on the stack that looks as if it were
    still running.  */
-        .macro  CALL_EVALUATOR
+        .macro  CALL_EVALUATOR is_model
         call    *%r9                    /* evaluator(tstate, frame, flag, A) */
 .Lpoint\@:
         movq    $0, -8(%rsp)            /* the return address is used up */
+        .ifeq \is_model                 /* a model never runs */
         .pushsection .note.cpython-perf
         .long   .Lpoint\@ - .
         .popsection
+        .endif
         .endm
 
         .macro  BEGIN_FUNCTION name
@@ -136,7 +138,7 @@
         subq    %r8, %rsp               /* the free slots */
         movq    %rsp, %rcx              /* A: lowest slot, the 4th argument */
         subq    $8, %rsp                /* align the stack for the call */
-        CALL_EVALUATOR
+        CALL_EVALUATOR \through_records
         .if \through_records
         .cfi_restore_state
         .endif
@@ -162,7 +164,7 @@
         .cfi_remember_state
         .cfi_def_cfa %rbp, 16           /* %rbp: the newest record */
         .endif
-        CALL_EVALUATOR
+        CALL_EVALUATOR \through_records
         .if \through_records
         .cfi_restore_state
         .endif

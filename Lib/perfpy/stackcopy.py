@@ -27,6 +27,7 @@ _RECORD = struct.Struct("<QQ")
 
 CHAINS_KNOWN = 16_384       # most to remember, for speed
 LONGEST_KNOWN = 4096        # bytes of one that is worth it
+NEAR = 4096, 16384          # bytes of a copy to search before the whole
 
 
 class End(enum.IntEnum):
@@ -134,16 +135,26 @@ class Finder:
 
     def _next_place(self, image, buffer, start, place, stop):
         """Return where the first return address of an evaluator is."""
+        # Mostly it is near.
+        for size in NEAR:
+            near = place + size
+            if near < stop:
+                found = self._search(image, buffer, start, place, near)
+                if found is not None:
+                    return found
+        return self._search(image, buffer, start, place, stop)
+
+    def _search(self, image, buffer, start, place, stop):
         best = None
-        bits = self._architecture.address_bits
+        length = self._architecture.address_bits // 8
         for needle in image.needles:
-            needle = needle[:bits // 8]
+            needle = needle[:length]
             found = buffer.find(needle, place, stop)
             while found >= 0 and (found - start) % 8:
                 found = buffer.find(needle, found + 1, stop)
             if found >= 0:
                 best = found
-                stop = found + len(needle) - 1
+                stop = found + length - 1
         return best
 
     def _walk(self, image, tid, buffer, base, lowest, stop, link):

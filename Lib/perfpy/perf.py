@@ -230,6 +230,9 @@ class Recorder:
             except OSError as error:
                 raise PerfError("the recording is not complete: "
                                 f"{error.strerror or error}") from error
+            except Exception as error:
+                raise PerfError("the recording is not complete: what perf "
+                                f"wrote makes no sense ({error!r})") from error
 
 
 def _enlarge(pipe):

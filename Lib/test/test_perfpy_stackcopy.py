@@ -191,7 +191,7 @@ class FilesTest(unittest.TestCase):
         if library.endswith(".so"):
             path = os.path.join(sysconfig.get_config_var("LIBDIR"), library)
         points = returnpoints.of_file(path)
-        self.assertEqual(len(points), 4)
+        self.assertGreaterEqual(len(points), 4)
         with open(path, "rb") as file:
             data = file.read()
         if os.uname().machine == "x86_64":

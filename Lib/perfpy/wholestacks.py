@@ -118,8 +118,8 @@ class Assembler:
                                  in _THREAD_STARTS)
 
     def _is_in_main(self, native):
-        return self._is_whole(native) and any(
-            self._profile.frames[frame].name in _MAIN for frame in native)
+        return any(self._profile.frames[frame].name in _MAIN
+                   for frame in native)
 
     def _collects(self, frame):
         return frame.kind is Kind.INTERPRETER and frame.name in _COLLECTORS

@@ -94,6 +94,12 @@ WAYS = {
     "c_recursion": ("{0}(150)", ()),
 }
 
+# These are outermost functions: each greenlet has a stack of its own.
+GREENLET = ("\n"
+            "    other = greenlet.greenlet({0})\n"
+            "    while not other.dead: other.switch()")
+
+OUTERMOST = ""
 SCRIPT = ("<module>",)
 THREAD = ("Thread._bootstrap", "Thread._bootstrap_inner", "Thread.run")
 
@@ -111,6 +117,9 @@ def _body(way, name, lines):
                  else f"list(map({name}, (depth - 1,)))")
         return (f"def {name}(depth):\n    if depth:\n        {again}\n"
                 f"        return 0\n{inside}    return 0\n\n")
+    if way == "greenlet":
+        lines.insert(len(lines) // 2, "greenlet.getcurrent().parent.switch()")
+        inside = "".join(f"    {line}\n" for line in lines)
     end = {"raise": "raise KeyError", "re": "return ''"}.get(way, "return 1")
     return f"def {name}(*_):\n{inside}    {end}\n\n"
 
@@ -118,10 +127,11 @@ def _body(way, name, lines):
 class Tree:
     """The program is in source; paths has the ways to all functions.
 
-    Recursive functions are in a path once.
+    Recursive functions are in a path once.  If greenlets are asked for, the
+    program imports greenlet.
     """
 
-    def __init__(self, seed, functions=250):
+    def __init__(self, seed, functions=250, greenlets=False):
         chance = random.Random(seed)
         self.paths = set()
         children, way_of, path_of = {"n": []}, {"n": "plain"}, {"n": ("n",)}
@@ -134,23 +144,33 @@ class Tree:
             way = ways[number] if number < len(ways) else chance.choice(ways)
             if number == functions * 3 // 4:
                 way = "c_recursion"     # few functions are called by this one
+            elif greenlets and chance.random() < 0.2:
+                way = "greenlet"
             between = tuple(text.format(name, parent)
-                            for text in WAYS[way][1])
+                            for text in WAYS.get(way, ("", ()))[1])
             children[parent].append(name)
             children[name], way_of[name] = [], way
             path_of[name] = path_of[parent] + between + (name,)
+            if way == "greenlet":
+                path_of[name] = (OUTERMOST, name)
             names.append(name)
         parts = [HEAD]
+        if greenlets:
+            parts.append("import greenlet\n\n")
         for name in names:
             lines = [chance.choice(WORK) for _ in range(2)]
-            lines += [WAYS[way_of[child]][0].format(child, name)
+            lines += [(GREENLET if way_of[child] == "greenlet" else
+                       WAYS[way_of[child]][0]).format(child, name)
                       for child in children[name]]
             chance.shuffle(lines)
             parts.append(_body(way_of[name], name, lines))
         parts.append(FOOT)
         self.source = "".join(parts)
         for path in path_of.values():
-            for start in SCRIPT, THREAD:
-                whole = (*start, "run", *path)
+            starts = [(*SCRIPT, "run"), (*THREAD, "run")]
+            if path[0] == OUTERMOST:
+                path, starts = path[1:], [()]
+            for start in starts:
+                whole = start + path
                 self.paths.update(whole[:length]
                                   for length in range(1, len(whole) + 1))

@@ -77,6 +77,7 @@ _PyPerfHook_UseAreas(const _PyPerf_AreaCode *code, bool shows_native)
 static __thread __attribute__((tls_model("initial-exec"))) struct {
     uintptr_t shared_floor;     /* entries below have no label... */
     uintptr_t native_floor;     /* ...nor these, if each has its own area */
+    uintptr_t end;              /* above all of it */
     size_t size;                /* 0: not measured yet */
 } stack = {.shared_floor = UINTPTR_MAX};
 
@@ -93,9 +94,11 @@ static Py_NO_INLINE void
 measure_stack(void)
 {
     const uintptr_t here = stack_pointer();
-    stack.size = is_sealed ? 0 : _PyPerfProcess_StackBelow(here);
+    stack.size = is_sealed ? 0
+                 : _PyPerfProcess_StackBelow(here, &stack.end);
     if (stack.size == 0) {
         stack.size = ASSUMED_STACK_SIZE;
+        stack.end = here + ASSUMED_STACK_SIZE;
     }
     stack.shared_floor = here - SHARED_PART(stack.size);
     stack.native_floor = here - NATIVE_PART(stack.size);
@@ -162,7 +165,8 @@ static PyObject *
 enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
       uintptr_t label, _PyPerf_areaevalfunc evaluator)
 {
-    const _PyPerf_CFrame *caller = areas.share ? _PyPerf_Caller(tstate) : NULL;
+    const _PyPerf_CFrame *caller = areas.share == NULL ? NULL
+        : _PyPerf_Caller(tstate, stack_pointer(), stack.end);
     _PyPerf_record *newest = caller ? _PyPerf_Newest(caller) : NULL;
     /* The chain ascends; a program may have stacks that nobody knows of. */
     if ((uintptr_t)newest < stack_pointer()) {
@@ -195,7 +199,7 @@ eval_frame_carefully(PyThreadState *tstate, _PyInterpreterFrame *frame,
 
 /* Each resumption of a generator comes through here: what is not needed every
    time is done elsewhere.  How low the stack is, the caller's position tells
-   well enough, without a look at our own. */
+   well enough.  One that a C++ exception has left is lower than our own. */
 PyObject *
 _PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
                             int throwflag)
@@ -204,6 +208,7 @@ _PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
     const _PyPerf_CFrame *caller = (_PyPerf_CFrame *)tstate->cframe;
     if (offset != 0 && areas.share != NULL
         && (uintptr_t)caller >= stack.shared_floor
+        && (uintptr_t)caller > _PyPerfArch_StackPointer()
         && _PyPerf_IsTagged(&caller->base)) {
         _PyPerf_record *newest = _PyPerf_Newest(caller);
         if (is_to_be_shared(caller, newest)) {

@@ -177,7 +177,7 @@ _PyPerfProcess_CPUTime(void)
 /* --- The C stack --------------------------------------------------------- */
 
 size_t
-_PyPerfProcess_StackBelow(uintptr_t address)
+_PyPerfProcess_StackBelow(uintptr_t address, uintptr_t *end)
 {
     size_t below = 0;
 #ifdef __linux__
@@ -189,12 +189,13 @@ _PyPerfProcess_StackBelow(uintptr_t address)
         if (pthread_attr_getstack(&attributes, &lowest, &size) == 0
             && address - (uintptr_t)lowest < size) {
             below = address - (uintptr_t)lowest;
+            *end = (uintptr_t)lowest + size;
         }
         pthread_attr_destroy(&attributes);
     }
     errno = error;
 #else
-    (void)address;
+    (void)address, (void)end;
 #endif
     return below;
 }

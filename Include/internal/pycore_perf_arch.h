@@ -20,6 +20,9 @@ extern "C" {
  * _PyPerfArch_PlainAddress(address)   a return address as it stands in a frame
  *     record, without a signature that was put into its unused bits
  *
+ * _PyPerfArch_StackPointer()   about where the stack of the caller ends; in
+ *     contrast to a frame's address, it does not ask for a frame record
+ *
  * _PyPerfArch_RECORD(pointer)   where the frame record is that a frame pointer
  *     stands for; pointer is a pointer to the type of the record, 16 bytes
  *
@@ -33,6 +36,7 @@ extern "C" {
 #  define _PyPerfArch_FP(ucontext) ((ucontext)->uc_mcontext.gregs[REG_RBP])
 #  define _PyPerfArch_PlainAddress(address) (address)
 #  define _PyPerfArch_RECORD(pointer) (pointer)
+#  define _PyPerfArch_STACK_POINTER "rsp"
 
 /* On top of the stack, or below the frame pointer that was just pushed. */
 #  define _PyPerfArch_ReturnAddress(ucontext) \
@@ -53,6 +57,7 @@ _PyPerfArch_TopOfStack(const uintptr_t *top, uintptr_t frame_pointer)
 #  define _PyPerfArch_ReturnAddress(ucontext) \
     _PyPerfArch_PlainAddress((ucontext)->uc_mcontext.regs[30])
 #  define _PyPerfArch_RECORD(pointer) (pointer)
+#  define _PyPerfArch_STACK_POINTER "sp"
 
 /* The instruction xpaclri, spelled for any assembler.  A processor that does
  * not sign return addresses ignores it. */
@@ -71,12 +76,23 @@ _PyPerfArch_PlainAddress(uintptr_t address)
 #  define _PyPerfArch_ReturnAddress(ucontext) \
     ((ucontext)->uc_mcontext.__gregs[REG_RA])
 #  define _PyPerfArch_PlainAddress(address) (address)
+#  define _PyPerfArch_STACK_POINTER "sp"
 /* A frame pointer is what the stack pointer was before the call. */
 #  define _PyPerfArch_RECORD(pointer) ((pointer) - 1)
 #  if !defined(__clang__) && __GNUC__ < 14
 #    define _PyPerfArch_LEAVES_LACK_RECORDS
 #  endif
 
+#endif
+
+#ifdef _PyPerfArch_STACK_POINTER
+static inline uintptr_t
+_PyPerfArch_StackPointer(void)
+{
+    register uintptr_t pointer __asm__(_PyPerfArch_STACK_POINTER);
+    __asm__("" : "=r"(pointer));
+    return pointer;
+}
 #endif
 
 #ifdef __cplusplus

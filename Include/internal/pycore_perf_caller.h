@@ -8,6 +8,7 @@ extern "C" {
 #  error "this header requires Py_BUILD_CORE define"
 #endif
 
+#include "pycore_perf_arch.h"
 #include "pycore_perf_hook.h"
 
 #include <stddef.h>                 // offsetof()
@@ -79,19 +80,41 @@ _PyPerf_Newest(const _PyPerf_CFrame *cframe)
     return ((const _PyPerf_record *)own)->next;
 }
 
+/* C++ exceptions and longjmp() that leave evaluators let tstate->cframe point
+ * at what these were.  It is below here then, or something else has come to
+ * lie there.  An evaluator with labels has its own record near, and returns to
+ * the code that has called it. */
+#define _PyPerf_MAX_OWN_DISTANCE 4096
+#define _PyPerf_AREA_CODE_SIZE 1024
+
+static inline int
+_PyPerf_IsLive(const _PyPerf_CFrame *cframe, uintptr_t stack_pointer)
+{
+    if ((uintptr_t)cframe <= stack_pointer || !_PyPerf_IsTagged(&cframe->base)
+        || (uint32_t)cframe->own_distance > _PyPerf_MAX_OWN_DISTANCE) {
+        return 0;
+    }
+    const char *own = (const char *)cframe + cframe->own_distance;
+    const uintptr_t back = _PyPerfArch_PlainAddress(
+        ((const _PyPerf_record *)own)->label);
+    return back - (uintptr_t)_PyPerf_EnterArea < _PyPerf_AREA_CODE_SIZE;
+}
+
 /* Return the evaluator with labels that has called C, or NULL.  It may have
  * called an ordinary evaluator, as another tool's does, which has called C. */
 static inline const _PyPerf_CFrame *
-_PyPerf_Caller(PyThreadState *tstate)
+_PyPerf_Caller(PyThreadState *tstate, uintptr_t stack_pointer,
+               uintptr_t end_of_stack)
 {
     const _PyCFrame *cframe = tstate->cframe;
-    if (!_PyPerf_IsTagged(cframe)) {
+    if ((uintptr_t)cframe > stack_pointer && !_PyPerf_IsTagged(cframe)) {
         cframe = cframe->previous;
-        if (cframe == NULL || !_PyPerf_IsTagged(cframe)) {
+        if ((uintptr_t)cframe >= end_of_stack) {
             return NULL;
         }
     }
-    return (const _PyPerf_CFrame *)cframe;
+    const _PyPerf_CFrame *caller = (const _PyPerf_CFrame *)cframe;
+    return _PyPerf_IsLive(caller, stack_pointer) ? caller : NULL;
 }
 
 #ifdef __cplusplus

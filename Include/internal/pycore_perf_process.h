@@ -36,8 +36,8 @@ extern double _PyPerfProcess_StartTime(void);
 /* Nanoseconds of CPU time that the process has used. */
 extern uint64_t _PyPerfProcess_CPUTime(void);
 
-/* How many bytes of this thread's C stack are below the address, and where does
- * it end?  0: nobody knows, or the address is on another stack. */
+/* How many bytes of this thread's C stack are below the address, and where
+ * does it end?  0: nobody knows, or the address is on another stack. */
 extern size_t _PyPerfProcess_StackBelow(uintptr_t address, uintptr_t *end);
 
 /* write(), but the process gets no signal for it: not if the file is as large

@@ -367,10 +367,9 @@ class StartUpTest(JitdumpTestCase):
                                   variables={"PYTHONPATH": self.directory})
         os.unlink(path)
         data = symbols_in(result, back_end)
-        # The frozen ones that led there, and its own.
-        for symbol in ("execsitecustomize:<frozen site>"
-                       if name.startswith("site") else
-                       "execusercustomize:<frozen site>",
+        # Those of site that led there, frozen or not, and its own.
+        for symbol in ("execsitecustomize:" if name.startswith("site") else
+                       "execusercustomize:",
                        f"<module>:{self.directory}/{name}",
                        f"compute:{self.directory}/{name}"):
             self.assertIn(f"py::{symbol}".encode(), data)

@@ -1,12 +1,14 @@
 """Whose code a function is: the program's own, a package's, Python's, ...
 
 This is not in a recording, but follows from the names of files and from
-meta["stdlib"], the directories of the interpreter's standard library.
+meta["stdlib"], the directories of the interpreter's standard library, and
+meta["packages"], those of packages besides site-packages.
 
-Called by all that shows functions.
+Called by all that shows functions, and by run.py for what it records.
 """
 
 import enum
+import glob
 import os
 import re
 
@@ -50,16 +52,24 @@ _LIBRARY = re.compile(r".*/lib(?:32|64)?/python3\.\d+t?/", re.DOTALL)
 _OF_PACKAGES = ("<__array_function__ internals>",)
 
 
-def _library_of(profile):
-    """Return where the standard library is, as prefixes of file names."""
-    places = profile.meta.get("stdlib", "").split(os.pathsep)
+def places_of_packages(search_path):
+    """Return the directories of a path into which packages were installed."""
+    return os.pathsep.join(
+        place for place in search_path.split(os.pathsep)
+        if place and glob.glob(f"{glob.escape(place)}/*.dist-info/METADATA"))
+
+
+def _prefixes(profile, name):
+    """Return the directories that meta has, as prefixes of file names."""
+    places = profile.meta.get(name, "").split(os.pathsep)
     return tuple(place.rstrip("/") + "/" for place in places if place)
 
 
-def _origin(frame, library):
+def _origin(frame, library, packages):
     if frame.kind is not Kind.PYTHON:
         return _BY_KIND[frame.kind]
-    if _PACKAGES.match(frame.file) or frame.file in _OF_PACKAGES:
+    if (_PACKAGES.match(frame.file) or frame.file in _OF_PACKAGES
+            or frame.file.startswith(packages)):
         return Origin.PACKAGES
     if (frame.file.startswith(("<frozen ", *library))
             or not library and _LIBRARY.match(frame.file)):
@@ -69,8 +79,9 @@ def _origin(frame, library):
 
 def origins(profile):
     """Return the Origin of each of the profile's frames, by its index."""
-    library = _library_of(profile)
-    return [_origin(frame, library) for frame in profile.frames]
+    library = _prefixes(profile, "stdlib")
+    packages = _prefixes(profile, "packages")
+    return [_origin(frame, library, packages) for frame in profile.frames]
 
 
 def short_file(profile, file):
@@ -83,7 +94,8 @@ def short_file(profile, file):
         if match := pattern.match(file):
             return file[match.end():]
     here = profile.meta.get("directory", "").rstrip("/") + "/"
-    for place in (*_library_of(profile), here):
+    for place in (*_prefixes(profile, "packages"),
+                  *_prefixes(profile, "stdlib"), here):
         if place != "/" and file.startswith(place):
             return file[len(place):]
     return file

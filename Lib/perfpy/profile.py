@@ -93,8 +93,8 @@ class Profile:
     meta     what is known about the recording, name to text: "command",
              "directory", "event", "frequency", "started" (ISO 8601),
              "duration" (seconds), "queued" (seconds of waiting for a
-             processor), "lost samples", "python", "stdlib", "perf",
-             "unwinding"; and "unit", if weights are not seconds but
+             processor), "lost samples", "python", "stdlib", "packages",
+             "perf", "unwinding"; and "unit", if weights are not seconds but
              numbers of an event (units.py)
     """
 

@@ -11,8 +11,8 @@ import shutil
 import sys
 import time
 
-from perfpy import (attach, clean, collect, family, nothing, output, recording,
-                    table, unwinding, which)
+from perfpy import (attach, classify, clean, collect, family, nothing, output,
+                    recording, table, unwinding, which)
 from perfpy.advice import advice
 from perfpy.cli import choice_of
 from perfpy.interpreter import InterpreterError
@@ -154,6 +154,10 @@ class Session:
         file = sys.stdout if self.options.attach else sys.stderr
         print(f"\nperfpy: {table.summary(profile)}", file=file)
         table.write_functions(profile, file, choice_of(self.options))
+        if not self.options.only and table.is_elsewhere(profile):
+            print("perfpy: Which of the program's own functions take the "
+                  f"time: {output.program_name()} report --only mine "
+                  f"{shlex.quote(self.recording)}", file=file)
         for line in advice(profile):
             print(f"perfpy: {line}", file=file)
         if self.format:
@@ -196,6 +200,9 @@ def run_command(session, options):
     session.meta["python"] = interpreter.version
     session.meta["stdlib"] = interpreter.stdlib
     session.meta["directory"] = os.getcwd()
+    if packages := classify.places_of_packages(
+            os.environ.get("PYTHONPATH", "")):
+        session.meta["packages"] = packages
     session.prepare(interpreter.has_labels)
     if not interpreter.has_trampoline:
         session.say(f"{interpreter.command} has no -X perf on this platform, "

@@ -24,6 +24,9 @@ MUCH_QUEUED = 0.1
 
 MINE = "mine"
 
+# The program's own functions cause so much more than they take.
+MOSTLY_OTHERS = 2
+
 # How a program begins, which is one row unless asked for.
 BEGINNING = Frame("(start-up and imports)", "see --imports", Kind.MARK)
 _START_UP = "(start-up)"
@@ -212,6 +215,14 @@ def write_functions(profile, file, choice=Choice()):
               file=file)
     _write_rest(shown, rows, whole, file,
                 "elsewhere" if choice.only else "without a Python function")
+
+
+def is_elsewhere(profile):
+    """Return whether the program's own code causes more than it does."""
+    def seconds(only):
+        return sum(row.own for row in rows_of(profile, Choice(only=only))
+                   if row.origin is Origin.OWN)
+    return MOSTLY_OTHERS * seconds("") < seconds(MINE)
 
 
 def _fit_name(name, name_width, width):

@@ -53,12 +53,18 @@ def script(name):
         places.insert(0, os.path.join(environment, "bin"))
     else:
         places.append(os.path.dirname(sys.executable))
-    path = shutil.which(name, path=os.pathsep.join(places))
-    if not path:
+    found = None
+    for place in os.pathsep.join(places).split(os.pathsep):
+        path = shutil.which(name, path=place or os.curdir)
+        if path and _is_python(path):
+            break
+        found = found or path   # such as a shim of pyenv's, in shell
+    else:
+        if found:
+            raise InterpreterError(f"{found} is not a Python script; perfpy "
+                                   "records nothing else. If it starts one, "
+                                   "give the name of that, or -m MODULE")
         return name, None
-    if not _is_python(path):
-        raise InterpreterError(f"{path} is not a Python script; perfpy "
-                               "records nothing else")
     environment = os.path.dirname(os.path.dirname(os.path.abspath(path)))
     return path, environment if _is_environment(environment) else None
 

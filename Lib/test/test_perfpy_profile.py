@@ -1,6 +1,8 @@
 """The data model of perfpy: interning, totals, folding."""
 
+import os
 import random
+import tempfile
 import unittest
 
 from perfpy import classify, totals
@@ -145,6 +147,25 @@ class OriginTest(unittest.TestCase):
         profile.meta["stdlib"] = "/srv:/opt/lib/python3.11"
         self.assertEqual(classify.origins(profile)[1:4], [
             Origin.LIBRARY, Origin.PACKAGES, Origin.OWN])
+
+    def test_packages_elsewhere(self):
+        with tempfile.TemporaryDirectory() as directory:
+            target = os.path.join(directory, "target[1]")
+            os.makedirs(os.path.join(target, "lib-1.dist-info"))
+            path = os.pathsep.join(["", directory, target, "/nowhere"])
+            self.assertEqual(classify.places_of_packages(path), "")
+            with open(os.path.join(target, "lib-1.dist-info", "METADATA"),
+                      "w"):
+                pass
+            self.assertEqual(classify.places_of_packages(path), target)
+        profile = Profile()
+        for file in "/target/lib.py", "/targets.py":
+            profile.add_frame(Frame("f", file, Kind.PYTHON))
+        profile.meta["packages"] = "/a:/target"
+        self.assertEqual(classify.origins(profile),
+                         [Origin.PACKAGES, Origin.OWN])
+        self.assertEqual(classify.short_file(profile, "/target/x/y.py"),
+                         "x/y.py")
 
     def test_files_that_are_none(self):
         for file, origin in [

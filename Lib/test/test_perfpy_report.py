@@ -89,6 +89,14 @@ class TableTest(unittest.TestCase):
         self.assertEqual(self.table(profile, only="nobody"),
                          "no such function in any sample\n")
 
+    def test_own_code_that_lets_others_work(self):
+        for samples, expected in [
+                ([(1, "py:f"), (2, "py:f pkg:g")], True),
+                ([(2, "py:f"), (1, "py:f pkg:g")], False),
+                ([(2, "py:f sqlite")], False),
+                ([(2, "pkg:g")], False), ([], False)]:
+            self.assertIs(table.is_elsewhere(profile_of(*samples)), expected)
+
     def test_imports_are_one_row(self):
         profile = profile_of(
             (1, "py:main"), (2, "py:main imp:_find int:x py:<module> py:g"),

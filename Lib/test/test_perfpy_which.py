@@ -112,6 +112,16 @@ class WhichTest(RecordingTestCase):
         result = self.run_perfpy("greet", VIRTUAL_ENV=self.path("env"))
         self.assertEqual(result.stdout, "here\n")
 
+    def test_shim(self):
+        # As pyenv has it: a script for the shell comes first.
+        directory = self.environment()
+        os.mkdir(self.path("shims"))
+        os.chmod(self.write("shims/greet", "#!/bin/sh\nexit 9\n"), 0o755)
+        path = os.pathsep.join([self.path("shims"), f"{directory}/bin",
+                                os.environ["PATH"]])
+        result = self.run_perfpy("greet", PATH=path)
+        self.assertTrue(result.stdout.startswith(f"{directory} "))
+
     def test_command_that_is_no_script(self):
         result = self.perfpy("run", "ls", status=125)
         self.assertRegex(result.stderr, "/ls is not a Python script")

@@ -38,6 +38,7 @@ nitpick_ignore = [
     ("py:func", "sys.is_stack_trampoline_active"),
     ("py:func", "sys.setrecursionlimit"),
     ("py:func", "threading.stack_size"),
+    ("py:meth", "bytearray.find"),
     ("py:mod", "multiprocessing"),
     ("py:mod", "sys"),
 ]

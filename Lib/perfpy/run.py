@@ -142,7 +142,7 @@ class Session:
         if not any(thread.times for thread in profile.threads):
             raise output.OutputError(nothing.reason(
                 self.event, time.monotonic() - self.clock,
-                self.options.attach and self.cpu_seconds()))
+                self.cpu_seconds() if self.options.attach else None))
 
     def cpu_seconds(self):
         """Return how long the attached processes have run meanwhile."""

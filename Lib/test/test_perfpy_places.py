@@ -10,7 +10,7 @@ import unittest
 from test.support.perf_helper import remove_map
 from test.support.perfpy_case import RecordingTestCase, clean_environment
 
-from perfpy import family, recording
+from perfpy import family, nothing, recording
 from perfpy.perf import Perf
 
 UNSHARE = ["unshare", "--mount", "sh", "-c"]
@@ -39,6 +39,22 @@ class NothingTest(RecordingTestCase):
         for name in "out.perfpy", self.OUTPUT:
             with open(self.path(name)) as file:
                 self.assertEqual(file.read(), "the last result")
+
+    def test_short_script(self):
+        self.write("out.perfpy", "the last result")
+        result = self.perfpy("run", "-F", "1", "-o", "out.perfpy", "-c",
+                             "pass", status=1)
+        self.assertRegex(result.stderr, "nothing was recorded: ")
+        with open(self.path("out.perfpy")) as file:
+            self.assertEqual(file.read(), "the last result")
+
+    def test_reasons(self):
+        self.assertIn("page-faults did not happen",
+                      nothing.reason("page-faults", 9, 9))
+        self.assertIn("waiting", nothing.reason("cycles:u", 9, 0.01))
+        self.assertIn("--frequency", nothing.reason("cpu-clock", 0.05))
+        self.assertIn("doctor", nothing.reason("cpu-clock", 9))
+        self.assertIn("doctor", nothing.reason("cpu-clock", 9, 9))
 
     def test_event_that_does_not_happen(self):
         if Perf.find().try_event("page-faults", self.directory):

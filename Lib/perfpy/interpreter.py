@@ -11,12 +11,22 @@ from perfpy import returnpoints
 
 _QUESTION = """
 import json, os, sys, sysconfig
+
+def has_trampoline():
+    # Build variables may be those of another build that shares the library.
+    # Only an interpreter that has one goes on to look at the name.
+    try:
+        sys.activate_stack_trampoline("none of these")
+    except AttributeError:
+        return False
+    except ValueError as error:
+        return "not available" not in str(error)
+
 flags = " ".join(str(sysconfig.get_config_var(name))
                  for name in ("CFLAGS", "PY_CFLAGS", "PY_CORE_CFLAGS"))
 print(json.dumps({
     "version": sys.version.split()[0],
-    "has_trampoline": hasattr(sys, "activate_stack_trampoline")
-        and sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE") == 1,
+    "has_trampoline": has_trampoline(),
     "has_frame_pointers": "-fno-omit-frame-pointer" in flags,
     "file": os.path.realpath("/proc/self/exe"),
     "mapped": sorted({line.split(maxsplit=5)[-1].rstrip() for line

@@ -20,3 +20,11 @@ match($0, / -o [^ ]*[.](o|so|a)( |$)/) && !/^[ *]/ {
     print
     fflush()
 }
+
+# The tests that a profile is made of: some hundreds under Debian's rules.
+match($0, /^[0-9:]+ load avg: .*\] test_[a-z0-9_]*/) {
+    test = substr($0, RSTART, RLENGTH)
+    sub(/.* /, "", test)
+    print "  training " ++trained ": " test
+    fflush()
+}

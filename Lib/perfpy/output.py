@@ -4,6 +4,7 @@ Called by run.py, report.py and diff.py.
 """
 
 import os
+import pathlib
 import sys
 import tempfile
 
@@ -13,6 +14,7 @@ from perfpy.formats import FORMATS
 DEFAULT_NAME = "profile"
 PAGE = "html"
 STANDARD_OUTPUT = "-"
+VERSION = pathlib.Path(__file__).parent / "VERSION"
 
 
 def program_name():
@@ -24,8 +26,10 @@ def program_name():
 
 
 def build_name():
-    """Return which Python this is."""
-    return (f"Python {sys.version.split()[0]} at {sys.executable}"
+    """Return which version of ours this is, and which Python."""
+    version = VERSION.read_text().strip()
+    return (f"cpython-perf {version}, Python {sys.version.split()[0]} at "
+            f"{sys.executable}"
             + ("" if hasattr(sys, "activate_stack_trampoline") else
                ", which has no -X perf"))
 

@@ -372,7 +372,8 @@ started: 2026-11-18T12:00:00+00:00
 
     def test_version(self):
         self.assertRegex(self.perfpy("--version").stdout,
-                         r"\Aperfpy of Python 3\.\d+\.\d+\S* at /.*\n\Z")
+                         r"\Aperfpy of cpython-perf \d+\.\d+\.\d+, "
+                         r"Python 3\.\d+\.\d+\S* at /.*\n\Z")
 
     def test_large_recording(self):
         # As many stacks as an hour of a big program has.

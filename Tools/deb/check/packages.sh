@@ -35,6 +35,8 @@ check_profile() {
     done
 }
 
+# Of a run that failed.
+! dpkg-query -W "$package" >/dev/null 2>&1 || apt-get purge -qy "$package" >apt.log
 apt-get update -qq
 install "python$base-venv" python3-flask python3-pytest linux-perf
 
@@ -44,7 +46,7 @@ install ./new.deb
 dpkg --verify "$package"
 "python$base-perf" -VV
 perfpy --version
-ours=$(perfpy --version | sed 's/.* cpython-perf \([^ ]*\).*/\1/')
+ours=$(perfpy --version | sed 's/.* cpython-perf \([^,]*\),.*/\1/')
 "python$base-perf" -VV | grep -q -F "cpython-perf $ours," ||
     fail "perfpy says that it is $ours, the interpreter does not"
 dpkg-query -W -f '${Version}\n' "$package" | grep -q -F "+perf$ours" ||

@@ -26,6 +26,7 @@ flags = " ".join(str(sysconfig.get_config_var(name))
                  for name in ("CFLAGS", "PY_CFLAGS", "PY_CORE_CFLAGS"))
 print(json.dumps({
     "version": sys.version.split()[0],
+    "kind": "%d.%d" % sys.version_info[:2] + sys.abiflags,
     "has_trampoline": has_trampoline(),
     "has_frame_pointers": "-fno-omit-frame-pointer" in flags,
     "file": os.path.realpath("/proc/self/exe"),
@@ -45,12 +46,14 @@ class InterpreterError(Exception):
 class Interpreter(typing.NamedTuple):
     command: str                # how to start it
     version: str
+    kind: str                   # 3.13t: what packages must be made for
     has_trampoline: bool        # -X perf works
     has_frame_pointers: bool
     file: str                   # the program, links resolved
     stdlib: str                 # its standard library, as sys.path has it
     program: str                # what to execute under the command's name
     mapped: list                # the same, and libraries
+    options: tuple              # that it needs for that
 
     @property
     def has_labels(self):
@@ -63,19 +66,19 @@ def has_labels(files):
     return any(map(returnpoints.of_file, files))
 
 
-def ask(command=None, executable=None):
+def ask(command=None, executable=None, options=()):
     """Return the Interpreter behind a command, or the one that runs this.
 
     executable is the program that runs under the command's name, if that is
-    another one.
+    another one, with options that it needs for that.
     """
     name = command or sys.executable
     command = shutil.which(name)
     if not command:
         raise InterpreterError(f"cannot run {name}: there is no such program")
     try:
-        answer = subprocess.run([command, "-I", "-c", _QUESTION], text=True,
-                                executable=executable,
+        answer = subprocess.run([command, *options, "-I", "-c", _QUESTION],
+                                executable=executable, text=True,
                                 stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)
@@ -84,7 +87,7 @@ def ask(command=None, executable=None):
             f"cannot run {command}: {os.strerror(error.errno)}") from error
     try:
         return Interpreter(command=command, program=executable or command,
-                           **json.loads(answer.stdout))
+                           options=options, **json.loads(answer.stdout))
     except (ValueError, TypeError) as error:
         raise InterpreterError(f"{command} is not a Python interpreter that "
                                "works") from error

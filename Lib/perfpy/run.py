@@ -14,7 +14,7 @@ import time
 from perfpy import (attach, classify, clean, collect, family, nothing, output,
                     recording, table, unwinding, which)
 from perfpy.advice import advice
-from perfpy.cli import choice_of
+from perfpy.cli import choice_of, take_python_options
 from perfpy.interpreter import InterpreterError
 from perfpy.launch import Command, exit_like
 from perfpy.perf import Perf, PerfError, highest_frequency
@@ -168,7 +168,7 @@ class Session:
               f"{shlex.quote(self.recording)}", file=file, flush=True)
 
 
-def command_line(options, interpreter, how):
+def command_line(options, interpreter, how, program):
     """Return the arguments to run, and the environment."""
     arguments, environment = [interpreter.command], dict(os.environ)
     if interpreter.has_trampoline:
@@ -176,27 +176,56 @@ def command_line(options, interpreter, how):
         # For interpreters that the script starts in turn.
         environment["PYTHON_PERF_JIT_SUPPORT" if how.method == "dwarf"
                     else "PYTHONPERFSUPPORT"] = "1"
+    if program:
+        return options.command, environment
+    arguments += [*interpreter.options, *options.python_options]
     if options.module:
         arguments.append("-m")
     elif options.code:
         arguments.append("-c")
-    arguments[1:1] = options.python_options
-    arguments += options.command
-    return arguments, environment
+    return arguments + options.command, environment
+
+
+def understand(options):
+    """Return the program to run, or None, and the Interpreter.
+
+    If there is no such program, the interpreter runs what the options say.
+    """
+    name = program = None
+    if not (options.module or options.code or options.command[0] == "-"):
+        path, environment = which.command(options.command[0])
+        if not os.path.exists(path):
+            raise output.OutputError(f"there is no script {path}")
+        if environment:
+            name = which.interpreter_of(environment)
+        if not which.is_program(path):
+            options.command[0] = path
+        elif which.is_interpreter(path):
+            name = path
+            del options.command[0]
+            take_python_options(options, _complain)
+            if not options.command:
+                raise output.OutputError(f"what shall {path} run?")
+        else:
+            program = path
+    return program, which.interpreter(options.python, name)
+
+
+def _complain(text):
+    raise output.OutputError(text)
 
 
 def run_command(session, options):
     """Record a command; return its status and whether all went well."""
-    environment = None
-    if not (options.module or options.code or options.command[0] == "-"):
-        script, environment = which.script(options.command[0])
-        if not os.path.exists(script):
-            raise output.OutputError(f"there is no script {script}")
-        options.command[0] = script
-    interpreter = which.interpreter(options.python, environment)
+    program, interpreter = understand(options)
     if interpreter.has_trampoline and not os.access(NAMES, os.W_OK):
         raise output.OutputError(f"{NAMES} is not writable; the interpreter "
                                  "writes the names of functions there")
+    if program:
+        session.say(f"running {program}; each {interpreter.file} that it "
+                    "starts tells its functions")
+    elif interpreter.program != interpreter.command:
+        session.say(f"running {interpreter.file} as {interpreter.command}")
     session.meta["python"] = interpreter.version
     session.meta["stdlib"] = interpreter.stdlib
     session.meta["directory"] = os.getcwd()
@@ -207,7 +236,8 @@ def run_command(session, options):
     if not interpreter.has_trampoline:
         session.say(f"{interpreter.command} has no -X perf on this platform, "
                     "so there are C functions only")
-    arguments, environment = command_line(options, interpreter, session.how)
+    arguments, environment = command_line(options, interpreter, session.how,
+                                          program)
     session.meta["command"] = shlex.join(arguments)
     record_options = []
     with contextlib.ExitStack() as stack:
@@ -218,7 +248,8 @@ def run_command(session, options):
             session.has_jitdump = True
             environment["JITDUMPDIR"] = stack.enter_context(
                 collect.jitdump_directory(keep=session.format == RAW))
-        command = Command(arguments, environment, interpreter.program)
+        command = Command(arguments, environment,
+                          program or interpreter.program)
         try:
             recorder = session.record(command.pid, *record_options)
         except BaseException:

@@ -1,5 +1,7 @@
 """perfpy run finds the interpreter and the script that a user means."""
 
+import hashlib
+import json
 import os
 import shlex
 import subprocess
@@ -8,6 +10,7 @@ import unittest
 from test.support.perfpy_case import RecordingTestCase, clean_environment
 
 from perfpy import cli
+from perfpy.interpreter import ask
 
 STOCK = "/usr/bin/python3.11"
 SHOW = "print(sys.prefix, sys.executable, sys.flags.dev_mode, sys.argv[1:])"
@@ -122,9 +125,81 @@ class WhichTest(RecordingTestCase):
         result = self.run_perfpy("greet", PATH=path)
         self.assertTrue(result.stdout.startswith(f"{directory} "))
 
-    def test_command_that_is_no_script(self):
-        result = self.perfpy("run", "ls", status=125)
-        self.assertRegex(result.stderr, "/ls is not a Python script")
+    def test_environment_whose_library_is_not_for_ours(self):
+        # Another build may have in its program what ours has in the library.
+        if sys.version_info[:2] != (3, 11) or not os.path.exists(STOCK):
+            self.skipTest(f"there is no {STOCK} of this version")
+        directory = self.environment(STOCK)
+        result = self.run_perfpy(
+            self.script("import os, ssl, sys; print(os.__file__)"),
+            VIRTUAL_ENV=directory)
+        self.assertEqual(result.stdout, os.__file__ + "\n")
+
+    def test_environment_of_another_version(self):
+        # A program that answers like another version stands for one.
+        os.makedirs(self.path("env/bin"))
+        self.write("env/pyvenv.cfg", "")
+        other = self.write_other_version("env/bin/python")
+        environment = {"VIRTUAL_ENV": self.path("env")}
+        result = self.perfpy("run", self.script("pass"), status=125,
+                             env=clean_environment(**environment))
+        self.assertRegex(result.stderr,
+                         f"{other} is Python 3.99t, and .* is Python "
+                         r"\d\.\d+.*: .*It needs a cpython-perf of Python "
+                         "3.99t; --python ")
+
+    def write_other_version(self, name):
+        answer = {**ask()._asdict(), "kind": "3.99t", "has_trampoline": False}
+        for field in "command", "program", "options":
+            del answer[field]
+        path = self.write(name, f"#!/bin/sh\ncat <<END\n"
+                          f"{json.dumps(answer)}\nEND\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def test_no_file_of_the_environment_changes(self):
+        if sys.version_info[:2] != (3, 11) or not os.path.exists(STOCK):
+            self.skipTest(f"there is no {STOCK} of this version")
+        directory = self.environment(STOCK)
+        before = self.contents(directory)
+        result = self.run_perfpy(f"{directory}/bin/greet", "-x")
+        self.assertTrue(result.stdout.startswith(f"{directory} "))
+        self.assertRegex(result.stderr, "perfpy: running .* as "
+                         f"{directory}/bin/python\n")
+        self.assertEqual(self.contents(directory), before)
+
+    def contents(self, directory):
+        found = {}
+        for place, _, files in os.walk(directory):
+            for name in files:
+                path = os.path.join(place, name)
+                with open(path, "rb") as file:
+                    found[path] = hashlib.sha256(file.read()).digest()
+        return found
+
+    def test_command_that_starts_python(self):
+        script = self.script(SHOW + "\ndef inner(): busy()\ninner()")
+        path = self.write("start", f"#!/bin/sh\n{sys.executable} {script} "
+                          '"$@"\nexit 3\n')
+        os.chmod(path, 0o755)
+        result = self.record(path, "-x", status=3, env=clean_environment())
+        self.assertTrue(result.stdout.endswith(" False ['-x']\n"))
+        self.assertShown(result.profile, "<module>", "inner", "busy")
+        self.assertIn(f"perfpy: running {path}; ", result.stderr)
+
+    def test_interpreter_by_name(self):
+        directory = self.environment()
+        script = self.script(SHOW)
+        for name in "python", f"{directory}/bin/python3":
+            result = self.run_perfpy(
+                name, "-X", "dev", script, "-B",
+                PATH=f"{directory}/bin{os.pathsep}{os.environ['PATH']}")
+            self.assertEqual(result.stdout, f"{directory} {directory}/bin/"
+                             f"{os.path.basename(name)} True ['-B']\n")
+        result = self.perfpy("run", "python3", status=125)
+        self.assertRegex(result.stderr, "what shall .*/python3 run")
+
+    def test_command_that_is_not_there(self):
         result = self.perfpy("run", "./no-such", status=125)
         self.assertIn("there is no script ./no-such", result.stderr)
 

@@ -30,6 +30,6 @@ def main(seconds):
 
 # A function by whose name a profile tells which environment it ran in.
 namespace = {"main": main}
-exec(compile(f"def f(s): main(s)", f"prefix_is_{sys.prefix}", "exec"),
+exec(compile("def f(s): main(s)", f"prefix_is_{sys.prefix}", "exec"),
      namespace)
 namespace["f"](float(sys.argv[1]))

@@ -40,6 +40,7 @@ PAGES = (
     "design/reliability.rst",
     "design/whole_stacks.rst",
     "howto/perf_jitdump.rst",
+    "howto/perf_packages.rst",
     "howto/perf_profiling.rst",
     "howto/perf_servers.rst",
     "howto/perfpy.rst",

@@ -36,7 +36,7 @@ extern "C" {
 #  define _PyPerfArch_FP(ucontext) ((ucontext)->uc_mcontext.gregs[REG_RBP])
 #  define _PyPerfArch_PlainAddress(address) (address)
 #  define _PyPerfArch_RECORD(pointer) (pointer)
-#  define _PyPerfArch_STACK_POINTER "rsp"
+#  define _PyPerfArch_GET_STACK_POINTER "movq %%rsp, %0"
 
 /* On top of the stack, or below the frame pointer that was just pushed. */
 #  define _PyPerfArch_ReturnAddress(ucontext) \
@@ -57,7 +57,7 @@ _PyPerfArch_TopOfStack(const uintptr_t *top, uintptr_t frame_pointer)
 #  define _PyPerfArch_ReturnAddress(ucontext) \
     _PyPerfArch_PlainAddress((ucontext)->uc_mcontext.regs[30])
 #  define _PyPerfArch_RECORD(pointer) (pointer)
-#  define _PyPerfArch_STACK_POINTER "sp"
+#  define _PyPerfArch_GET_STACK_POINTER "mov %0, sp"
 
 /* The instruction xpaclri, spelled for any assembler.  A processor that does
  * not sign return addresses ignores it. */
@@ -76,7 +76,7 @@ _PyPerfArch_PlainAddress(uintptr_t address)
 #  define _PyPerfArch_ReturnAddress(ucontext) \
     ((ucontext)->uc_mcontext.__gregs[REG_RA])
 #  define _PyPerfArch_PlainAddress(address) (address)
-#  define _PyPerfArch_STACK_POINTER "sp"
+#  define _PyPerfArch_GET_STACK_POINTER "mv %0, sp"
 /* A frame pointer is what the stack pointer was before the call. */
 #  define _PyPerfArch_RECORD(pointer) ((pointer) - 1)
 #  if !defined(__clang__) && __GNUC__ < 14
@@ -85,12 +85,12 @@ _PyPerfArch_PlainAddress(uintptr_t address)
 
 #endif
 
-#ifdef _PyPerfArch_STACK_POINTER
+#ifdef _PyPerfArch_GET_STACK_POINTER
 static inline uintptr_t
 _PyPerfArch_StackPointer(void)
 {
-    register uintptr_t pointer __asm__(_PyPerfArch_STACK_POINTER);
-    __asm__("" : "=r"(pointer));
+    uintptr_t pointer;
+    __asm__(_PyPerfArch_GET_STACK_POINTER : "=r"(pointer));
     return pointer;
 }
 #endif

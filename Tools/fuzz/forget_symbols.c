@@ -8,6 +8,21 @@
 #include "../../Python/perf_labels.c"
 #include "harness.h"
 
+static void
+free_symbols(void)
+{
+    _PyPerfSymbol *block = labels.first, *symbol = labels.first;
+    for (size_t number = 1; symbol != NULL; number++) {
+        symbol = (_PyPerfSymbol *)symbol->next;
+        if (symbol == NULL || number % SYMBOLS_PER_BLOCK == 0) {
+            free(block);
+            block = symbol;
+        }
+    }
+    labels.first = labels.last = labels.free = NULL;
+    labels.free_count = 0;
+}
+
 void
 forget_symbols(void)
 {
@@ -20,8 +35,7 @@ forget_symbols(void)
         _Py_hashtable_destroy(labels.table);
         labels.table = NULL;
     }
-    /* The blocks of symbols are used again; few inputs fill one. */
-    labels.first = labels.last = NULL;
+    free_symbols();
     labels.last_text = NULL;
     labels.text_room = 0;
     labels.unknown = 0;

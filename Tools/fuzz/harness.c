@@ -13,6 +13,7 @@
  */
 
 #include "harness.h"
+#include "pycore_perf_hook.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -256,7 +257,7 @@ static const char *current;     /* the back end that is on */
 static void
 switch_to(const char *back_end)
 {
-    if (_PyPerfTrampoline_Activate(PyThreadState_Get(), back_end) < 0) {
+    if (_PyPerfTrampoline_Activate(PyThreadState_Get(), back_end, 0) < 0) {
         fail("cannot activate %s", back_end);
     }
     current = back_end;

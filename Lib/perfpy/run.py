@@ -234,8 +234,8 @@ def run_command(session, options):
         session.meta["packages"] = packages
     session.prepare(interpreter.has_labels)
     if not interpreter.has_trampoline:
-        session.say(f"{interpreter.command} has no -X perf on this platform, "
-                    "so there are C functions only")
+        session.say(f"{interpreter.command} has no -X perf, so there are C "
+                    "functions only; --python names another interpreter")
     arguments, environment = command_line(options, interpreter, session.how,
                                           program)
     session.meta["command"] = shlex.join(arguments)

@@ -84,6 +84,14 @@ class WhichTest(RecordingTestCase):
                                  self.script(SHOW), VIRTUAL_ENV=directory)
         self.assertNotIn(directory + " ", result.stdout)
 
+    def test_interpreter_that_names_nothing(self):
+        if not os.path.exists(STOCK):
+            self.skipTest(f"there is no {STOCK}")
+        result = self.run_perfpy("--python", STOCK, "-c",
+                                 "sum(range(10**6))")
+        self.assertIn(f"{STOCK} has no -X perf, so there are C functions "
+                      "only; --python names another", result.stderr)
+
     def test_environment_of_another_interpreter(self):
         if not os.path.exists(STOCK):
             self.skipTest(f"there is no {STOCK}")

@@ -96,7 +96,6 @@ fetch_from_debian() {
         fail "the downloaded source package is broken;" \
              "remove $sources/download and run make again"
     }
-    Tools/undebianize.sh "$sources/src"
     for archive in "$download/${source_package}_$upstream".orig.tar.*; do
         case $archive in
             *.asc) ;;

@@ -141,9 +141,9 @@ write_package
 # --- The build ---
 
 case " $options " in
-    *" nopgo "*) how="without profile, five minutes" ;;
-    *) how="with a profile: it runs most of CPython's tests for that;
-    about 100 minutes on 2 processors" ;;
+    *" nopgo "*) how="without a profile, which takes minutes" ;;
+    *) how="with a profile, for which
+    CPython's tests run: this takes an hour or two on 2 processors" ;;
 esac
 echo "deb: building $package $version+perf$ours, $how"
 echo "deb: the log is $work/build.log; DEB_BUILD_OPTIONS='nopgo nolto' make deb" \
@@ -160,6 +160,8 @@ if [ "$(cat "$work/.status")" != 0 ]; then
     tail -n 20 "$work/build.log" >&2
     fail "failed; the last lines of $work/build.log are above"
 fi
+# The distribution's rules make a directory for tests, whether there are any or not.
+rmdir "$(cat "$source/cpython/debian/testdir")" 2>/dev/null || :
 deb=$(cd "$work" && ls "${package}_$version+perf${ours}"_*.deb)
 mv "$work/$deb" dist/
 echo "deb: apt-get install ./dist/$deb"

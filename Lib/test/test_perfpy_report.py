@@ -2,6 +2,7 @@
 
 import io
 import os
+import platform
 import random
 import shutil
 import subprocess
@@ -371,9 +372,12 @@ started: 2026-11-18T12:00:00+00:00
                                                    status=2).stderr)
 
     def test_version(self):
-        self.assertRegex(self.perfpy("--version").stdout,
-                         r"\Aperfpy of cpython-perf \d+\.\d+\.\d+, "
+        told = self.perfpy("--version").stdout
+        self.assertRegex(told, r"\Aperfpy of cpython-perf \d+\.\d+\.\d+, "
                          r"Python 3\.\d+\.\d+\S* at /.*\n\Z")
+        # The interpreter says the same in `python -VV`.
+        self.assertEqual(platform.python_build()[0],
+                         told.removeprefix("perfpy of ").split(",")[0])
 
     def test_large_recording(self):
         # As many stacks as an hour of a big program has.

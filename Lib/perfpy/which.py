@@ -2,8 +2,8 @@
 
 The interpreter is that of the virtual environment that is active, as it is for
 everything else that is typed there, or that a command is installed in.  If
-that one has no -X perf, but ours is of the same version, ours runs under its
-name: by that name, and the pyvenv.cfg beside it, an interpreter finds its
+that one is none of ours, but of the same version, ours runs under its name: by
+that name, and the pyvenv.cfg beside it, an interpreter finds its
 packages.  Ours keeps its own standard library, by -X perf_home.
 
 Called by run.py and doctor.py.
@@ -35,15 +35,15 @@ def interpreter(python=None, name=None):
         name = interpreter_of(environment)
     its_own = ask(name)
     ours = ask()
-    if its_own.has_trampoline or not ours.has_trampoline:
+    # Without labels, -X perf is slower, and finds less.
+    if its_own.has_labels or not ours.has_labels:
         return its_own
     if its_own.kind != ours.kind:
         raise InterpreterError(
             f"{name} is Python {its_own.kind}, and {ours.command} is Python "
             f"{ours.kind}: what is installed for the one does not work with "
             f"the other. It needs a cpython-perf of Python {its_own.kind}; "
-            f"--python {name} records it as it is, without the names of "
-            "Python functions")
+            f"--python {name} records it as it is")
     if not environment_of(name):
         return ours
     return ask(name, ours.file,

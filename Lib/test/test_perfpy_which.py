@@ -116,6 +116,10 @@ class WhichTest(RecordingTestCase):
                 f"{directory} {directory}/bin/python False ['-x']\n")
             self.assertIn(shlex.quote(f"{directory}/bin/greet"),
                           result.profile.meta["command"])
+        # pipx puts links elsewhere.
+        os.symlink(f"{directory}/bin/greet", self.path("link"))
+        result = self.run_perfpy("./link")
+        self.assertTrue(result.stdout.startswith(f"{directory} "))
 
     def test_script_of_this_directory_comes_first(self):
         self.environment()
@@ -157,7 +161,7 @@ class WhichTest(RecordingTestCase):
                          "3.99t; --python ")
 
     def write_other_version(self, name):
-        answer = {**ask()._asdict(), "kind": "3.99t", "has_trampoline": False}
+        answer = {**ask()._asdict(), "kind": "3.99t", "mapped": []}
         for field in "command", "program", "options":
             del answer[field]
         path = self.write(name, f"#!/bin/sh\ncat <<END\n"

@@ -23,6 +23,8 @@
 
 #include <stdbool.h>
 
+_PyPerf_DEFINE_CALLER
+
 /* --- Kinds of areas ------------------------------------------------------ */
 
 /* The code in use, for all interpreters.  It outlives the back end. */
@@ -76,7 +78,9 @@ _PyPerfHook_UseAreas(const _PyPerf_AreaCode *code, bool shows_native)
 /* The C stack of this thread, as it was when it first came here. */
 static __thread __attribute__((tls_model("initial-exec"))) struct {
     uintptr_t shared_floor;     /* entries below have no label... */
+    size_t shared_size;         /* from there up to the top */
     uintptr_t native_floor;     /* ...nor these, if each has its own area */
+    uintptr_t low;
     uintptr_t end;              /* above all of it */
     size_t size;                /* 0: not measured yet */
 } stack = {.shared_floor = UINTPTR_MAX};
@@ -101,6 +105,8 @@ measure_stack(void)
         stack.end = here + ASSUMED_STACK_SIZE;
     }
     stack.shared_floor = here - SHARED_PART(stack.size);
+    stack.shared_size = SHARED_PART(stack.size);
+    stack.low = here - stack.size;
     stack.native_floor = here - NATIVE_PART(stack.size);
 }
 
@@ -129,7 +135,7 @@ static size_t
 free_bytes(PyThreadState *tstate, size_t slots)
 {
     const size_t limit = stack.size / STACK_PER_SLOT;
-    const size_t depth = tstate->recursion_limit - tstate->recursion_remaining;
+    const size_t depth = (size_t)_PyPerfBase_DEPTH(tstate);
     if (depth > Py_MIN(limit, MAX_LABELLED_DEPTH)) {
         return 0;
     }
@@ -141,9 +147,9 @@ free_bytes(PyThreadState *tstate, size_t slots)
 /* May a function that caller's evaluator enters through C have a record in
    its area? */
 static inline bool
-is_to_be_shared(const _PyPerf_CFrame *caller, const _PyPerf_record *newest)
+is_to_be_shared(const _PyPerf_Evaluator *caller, const _PyPerf_record *newest)
 {
-    return newest - caller->lowest >= SLOTS_TO_SHARE
+    return newest - _PyPerf_Lowest(caller) >= SLOTS_TO_SHARE
            && (uintptr_t)newest - (uintptr_t)caller <= FARTHEST_TO_SHARE;
 }
 
@@ -165,8 +171,9 @@ static PyObject *
 enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
       uintptr_t label, _PyPerf_areaevalfunc evaluator)
 {
-    const _PyPerf_CFrame *caller = areas.share == NULL ? NULL
-        : _PyPerf_Caller(tstate, stack_pointer(), stack.end);
+    const _PyPerf_Evaluator *caller = areas.share == NULL ? NULL
+        : _PyPerf_Caller(tstate, (_PyPerf_StackBounds){
+            stack.low, stack_pointer(), stack.end});
     _PyPerf_record *newest = caller ? _PyPerf_Newest(caller) : NULL;
     /* The chain ascends; a program may have stacks that nobody knows of. */
     if ((uintptr_t)newest < stack_pointer()) {
@@ -174,11 +181,11 @@ enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
     }
     if (newest != NULL && is_to_be_shared(caller, newest)) {
         return share_area(tstate, frame, throwflag, newest, label,
-                          caller->lowest, evaluator);
+                          _PyPerf_Lowest(caller), evaluator);
     }
     const size_t slots = areas.share == NULL ? NATIVE_AREA_SLOTS
-                         : tstate->cframe == &tstate->root_cframe
-                           ? FIRST_AREA_SLOTS : AREA_SLOTS;
+                         : _PyPerf_IsFirst(tstate) ? FIRST_AREA_SLOTS
+                         : AREA_SLOTS;
     return areas.enter(tstate, frame, newest, label,
                        free_bytes(tstate, slots) | (size_t)throwflag,
                        evaluator);
@@ -193,7 +200,7 @@ eval_frame_carefully(PyThreadState *tstate, _PyInterpreterFrame *frame,
                                         throwflag | _PyPerf_NO_AREA);
     }
     return enter(tstate, frame, throwflag,
-                 _PyPerfTrampoline_Label(frame->f_code),
+                 _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame)),
                  _PyEval_EvalFrameDefault_labelled);
 }
 
@@ -204,16 +211,16 @@ PyObject *
 _PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
                             int throwflag)
 {
-    const _PyPerf_offset offset = *_PyCode_LabelOffset(frame->f_code);
-    const _PyPerf_CFrame *caller = (_PyPerf_CFrame *)tstate->cframe;
-    if (offset != 0 && areas.share != NULL
-        && (uintptr_t)caller >= stack.shared_floor
-        && (uintptr_t)caller > _PyPerfArch_StackPointer()
-        && _PyPerf_IsTagged(&caller->base)) {
+    const _PyPerf_offset offset = *_PyCode_LabelOffset(
+        _PyPerfBase_CODE(frame));
+    const _PyPerf_Evaluator *caller = _PyPerf_QuickCaller(
+        tstate, stack.shared_floor, stack.shared_size);
+    if (offset != 0 && areas.share != NULL && caller != NULL) {
         _PyPerf_record *newest = _PyPerf_Newest(caller);
         if (is_to_be_shared(caller, newest)) {
             return share_area(tstate, frame, throwflag, newest,
-                              _PyPerfLabels_base + offset, caller->lowest,
+                              _PyPerfLabels_base + offset,
+                              _PyPerf_Lowest(caller),
                               _PyEval_EvalFrameDefault_labelled);
         }
     }
@@ -228,33 +235,14 @@ _PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
                                 _PyPerf_record *newest)
 {
     return areas.enter(tstate, frame, newest,
-                       _PyPerfTrampoline_Label(frame->f_code),
+                       _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame)),
                        free_bytes(tstate, NEXT_AREA_SLOTS),
                        _PyEval_EvalFrameDefault_labelled);
 }
 
-/* --- Standing in for an evaluator ---------------------------------------- */
-
-/* C code that runs below records in the place of an evaluator lets functions
-   that it enters find the records: its own frame record is linked to them. */
-static inline void
-begin_to_stand_in(PyThreadState *tstate, _PyPerf_CFrame *cframe, void *own,
-                  _PyPerf_record *lowest)
-{
-    cframe->base = *tstate->cframe;
-    cframe->previous = tstate->cframe;
-    _PyPerf_TagCFrame(cframe, _PyPerfArch_RECORD((_PyPerf_record *)own),
-                      lowest);
-    tstate->cframe = &cframe->base;
-}
-
-/* As an evaluator does, let tracing that was switched go on so outside. */
-static inline void
-stop_standing_in(PyThreadState *tstate, const _PyPerf_CFrame *cframe)
-{
-    tstate->cframe = _PyPerf_PreviousCFrame(cframe);
-    tstate->cframe->use_tracing = cframe->use_tracing;
-}
+/* The frame record of the function that this stands in. */
+#define OWN_RECORD \
+    _PyPerfArch_RECORD((_PyPerf_record *)__builtin_frame_address(0))
 
 /* --- Other tools' evaluators --------------------------------------------- */
 
@@ -349,7 +337,7 @@ ensure_tool(PyInterpreterState *interp)
 /* The frame that a thread has last given to a tool, and its caller. */
 typedef struct {
     _PyInterpreterFrame *frame;
-    _PyCFrame *caller;
+    const void *caller;
 } GivenFrame;
 
 static __thread GivenFrame given;
@@ -359,7 +347,7 @@ static PyObject *
 call_tool(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag)
 {
     const GivenFrame before = given;
-    given = (GivenFrame){frame, tstate->cframe};
+    given = (GivenFrame){frame, _PyPerf_CallerMark(tstate)};
     PyObject *result = find_tool(tstate->interp)->eval_frame(tstate, frame,
                                                              throwflag);
     given = before;
@@ -372,10 +360,10 @@ static PyObject *
 call_tool_below_records(PyThreadState *tstate, _PyInterpreterFrame *frame,
                         int throwflag, _PyPerf_record *lowest)
 {
-    _PyPerf_CFrame cframe;
-    begin_to_stand_in(tstate, &cframe, __builtin_frame_address(0), lowest);
+    _PyPerf_StandIn stand_in;
+    _PyPerf_BeginToStandIn(tstate, &stand_in, OWN_RECORD, lowest);
     PyObject *result = call_tool(tstate, frame, throwflag);
-    stop_standing_in(tstate, &cframe);
+    _PyPerf_StopStandingIn(tstate, &stand_in);
     return result;
 }
 
@@ -385,7 +373,7 @@ static PyObject *
 eval_frame_of_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
                    int throwflag)
 {
-    if (given.frame == frame && given.caller == tstate->cframe) {
+    if (given.frame == frame && given.caller == _PyPerf_CallerMark(tstate)) {
         return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
     }
     if (awaits_call) {
@@ -401,7 +389,7 @@ eval_frame_of_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
         return call_tool(tstate, frame, throwflag);
     }
     return enter(tstate, frame, throwflag,
-                 _PyPerfTrampoline_Label(frame->f_code),
+                 _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame)),
                  call_tool_below_records);
 }
 
@@ -505,11 +493,11 @@ throw_below_records(PyThreadState *tstate, _PyInterpreterFrame *arg,
                     int Py_UNUSED(throwflag), _PyPerf_record *lowest)
 {
     const ThrowCall *call = (const ThrowCall *)arg;
-    _PyPerf_CFrame cframe;
-    begin_to_stand_in(tstate, &cframe, __builtin_frame_address(0), lowest);
+    _PyPerf_StandIn stand_in;
+    _PyPerf_BeginToStandIn(tstate, &stand_in, OWN_RECORD, lowest);
     PyObject *result = call->throw(call->generator, call->close_on_genexit,
                                    call->type, call->value, call->traceback);
-    stop_standing_in(tstate, &cframe);
+    _PyPerf_StopStandingIn(tstate, &stand_in);
     return result;
 }
 
@@ -528,5 +516,5 @@ _PyPerfTrampoline_Throw(_PyInterpreterFrame *frame, _PyPerf_throwfunc *throw,
         throw, generator, close_on_genexit, type, value, traceback,
     };
     return enter(tstate, (_PyInterpreterFrame *)&call, 0,
-                 _PyPerfTrampoline_Label(frame->f_code), throw_below_records);
+                 _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame)), throw_below_records);
 }

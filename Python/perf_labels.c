@@ -21,6 +21,7 @@
 
 #include "Python.h"
 #include "pycore_hashtable.h"     // _Py_hashtable_new_full()
+#include "pycore_perf_base.h"
 #include "pycore_perf_labels.h"
 
 #include <errno.h>
@@ -71,7 +72,7 @@ static Py_uhash_t
 hash_symbol(const void *key)
 {
     const _PyPerfSymbol *symbol = key;
-    return (Py_uhash_t)_Py_HashBytes(symbol->name, symbol->length);
+    return (Py_uhash_t)_PyPerfBase_HASH(symbol->name, symbol->length);
 }
 
 static int
@@ -87,8 +88,8 @@ is_within_reach(uintptr_t arena)
     return arena - _PyPerfLabels_base < 2 * REACH - RESERVED_SIZE;
 }
 
-static uint64_t
-nanoseconds(void)
+uint64_t
+_PyPerfLabels_Nanoseconds(void)
 {
     struct timespec now = {0};
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -100,7 +101,7 @@ random_number(void)
 {
     uintptr_t number;
     if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
-        number = (uintptr_t)nanoseconds() * GUARD_SIZE;
+        number = (uintptr_t)_PyPerfLabels_Nanoseconds() * GUARD_SIZE;
     }
     return number;
 }
@@ -304,7 +305,7 @@ keep_symbol(const _PyPerfSymbol *symbol)
     _PyPerfSymbol *copy = labels.free;
     *copy = (_PyPerfSymbol){
         .start = labels.next_free,
-        .made = nanoseconds(),
+        .made = _PyPerfLabels_Nanoseconds(),
         .name = name,
         .length = symbol->length,
         .room = labels.room,

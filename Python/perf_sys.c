@@ -9,6 +9,7 @@
 #include "Python.h"
 #include "pycore_initconfig.h"    // _Py_GetEnv()
 #include "pycore_interp.h"        // PyInterpreterState.config
+#include "pycore_perf_base.h"
 #include "pycore_perf_process.h"
 #include "pycore_perf_trampoline.h"
 #include "pycore_pyerrors.h"      // _PyErr_Occurred()
@@ -138,7 +139,7 @@ code_of(PyObject *object)
     }
     if (PyGen_CheckExact(object) || PyCoro_CheckExact(object)
         || PyAsyncGen_CheckExact(object)) {
-        return ((PyGenObject *)object)->gi_code;
+        return _PyPerfBase_GENERATOR_CODE((PyGenObject *)object);
     }
     return NULL;
 }
@@ -260,6 +261,7 @@ get_environment(const PyConfig *config, const char *name)
 }
 
 typedef struct {
+    int number;                 /* in _PyPerfBase_PROFILING(config) */
     const char *back_end;
     const wchar_t *xoption;
     const char *variable;
@@ -267,8 +269,8 @@ typedef struct {
 
 /* In order of precedence within the same level. */
 static const Option options[] = {
-    {"perf_jit", L"perf_jit", "PYTHON_PERF_JIT_SUPPORT"},
-    {"perf", L"perf", "PYTHONPERFSUPPORT"},
+    {2, "perf_jit", L"perf_jit", "PYTHON_PERF_JIT_SUPPORT"},
+    {1, "perf", L"perf", "PYTHONPERFSUPPORT"},
 };
 
 /* Return the option that is on, or NULL.  -X beats the environment: it can
@@ -297,12 +299,41 @@ find_option(const PyConfig *config, const char **given_as, Switch *value)
     return NULL;
 }
 
+int
+_PyPerfTrampoline_FromOptions(const PyConfig *config)
+{
+    const char *given_as;
+    Switch how;
+    const Option *option = find_option(config, &given_as, &how);
+    return option != NULL ? option->number : 0;
+}
+
+/* The same with what a program that embeds Python has put into config, where
+   that has a place for it. */
+static const Option *
+find_choice(const PyConfig *config, const char **given_as, Switch *value)
+{
+    const int number = _PyPerfBase_PROFILING(config);
+    const Option *option = find_option(config, given_as, value);
+    if (number < 0 || number == (option != NULL ? option->number : 0)) {
+        return option;
+    }
+    *given_as = "PyConfig.perf_profiling";
+    *value = ON;
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(options); i++) {
+        if (options[i].number == number) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
 void
 _PyPerfTrampoline_Init(PyThreadState *tstate)
 {
     const char *given_as;
     Switch how;
-    const Option *option = find_option(&tstate->interp->config, &given_as,
+    const Option *option = find_choice(&tstate->interp->config, &given_as,
                                        &how);
     _PyPerfProcess_Init();
     if (option == NULL || _PyPerfTrampoline_IsSealed()) {

@@ -377,7 +377,7 @@ _PyPerfTrampoline_HoldSymbols(void)
 {
     trampoline.hold.is_active = true;
     trampoline.hold.is_only_for_imports = false;
-    trampoline.hold.since = (uint64_t)_PyTime_GetMonotonicClock();
+    trampoline.hold.since = _PyPerfLabels_Nanoseconds();
 }
 
 void

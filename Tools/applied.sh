@@ -19,6 +19,14 @@ replaced_files() {
     [ ! -e "$patches/replaced" ] || sed '/^#/d; /^$/d' "$patches/replaced"
 }
 
+# The files that generators make anew of what the patches change.
+generated_files() {
+    echo configure
+    echo pyconfig.h.in
+    [ ! -e "$patches/generated" ] ||
+        sed '/^#/d; /^$/d; s/ .*//' "$patches/generated"
+}
+
 # The files that the patches changed, as of the last apply or refresh.
 patched_files() {
     sed -n "s,^[0-9a-f]*  $tree/,,p" "$tree/.applied"

@@ -74,4 +74,5 @@ mv "$next/.pc" "$tree/.pc"
 rm -rf "$next"
 
 Tools/generate-configure.sh "$tree"
+Tools/generate-code.sh "$tree"
 note_applied

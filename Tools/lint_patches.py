@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-NOT_PATCHES = {"series", "pin", "replaced", "files"}
+NOT_PATCHES = {"series", "pin", "replaced", "generated", "files"}
 MAX_LINES = 60
 MAX_MEDIAN = 12
 CONTEXT = 1

@@ -17,8 +17,7 @@ fi
 # A change that quilt does not know would be lost with tree/.
 stray=$(diff -rq -x .pc "$sources/src" "$tree" 2>/dev/null |
     sed -n "s,^Files $sources/src/\\(.*\\) and .*,\\1,p" |
-    grep -v -x -e configure -e pyconfig.h.in |
-    grep -v -x -F -e "$(files_in_patches; replaced_files)" || true)
+    grep -v -x -F -e "$(files_in_patches; replaced_files; generated_files)" || true)
 if [ -n "$stray" ]; then
     echo "refresh-patches: edited in $tree/, but in no patch:" >&2
     echo "$stray" | sed 's/^/    /' >&2

@@ -84,6 +84,9 @@ extern int _PyPerfLabels_Assign(PyCodeObject *code,
 extern const _PyPerfSymbol *_PyPerfLabels_First(void);
 extern const _PyPerfText *_PyPerfLabels_Text(void);
 
+/* The time by which _PyPerfSymbol.made goes. */
+extern uint64_t _PyPerfLabels_Nanoseconds(void);
+
 /* Map no more arenas: from when the current one is full, or at once if there
  * is none of this process, code is given the label of "py::<unknown>". */
 extern void _PyPerfLabels_Seal(bool is_sealed);

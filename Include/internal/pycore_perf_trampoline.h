@@ -20,6 +20,9 @@ extern "C" {
  * asks for it.  A failure is one line on stderr: the program runs on. */
 extern void _PyPerfTrampoline_Init(PyThreadState *tstate);
 
+/* What -X perf and the environment say, as _PyPerfBase_PROFILING(config). */
+extern int _PyPerfTrampoline_FromOptions(const PyConfig *config);
+
 /* The entries of the sys module. */
 extern PyObject *_PyPerfTrampoline_SysActivate(PyObject *, PyObject *,
                                                PyObject *);

@@ -1,0 +1,171 @@
+#ifndef Py_INTERNAL_CEVAL_LABELS_ENTRY_H
+#define Py_INTERNAL_CEVAL_LABELS_ENTRY_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef Py_BUILD_CORE
+#  error "this header requires Py_BUILD_CORE define"
+#endif
+
+/* The seams of ceval.c in a base with entry frames; included by
+ * pycore_ceval_labels.h, which says what they are for.
+ *
+ * Functions return through the entry frame, so that also the evaluator's first
+ * record is popped, and the link is then what followed it.  Generators are
+ * resumed without a call in C: each time they push a label, and pop it when
+ * they yield. */
+
+#ifndef Py_CEVAL_LABELLED
+
+#  define CEVAL_BEGIN_LABELS() ((void)0)
+#  define CEVAL_END_LABELS() ((void)0)
+#  define CEVAL_THROWS() (throwflag)
+#  define CEVAL_PEP_523(tstate) ((tstate)->interp->eval_frame)
+#  define CEVAL_PUSH_LABEL() ((void)0)
+#  define CEVAL_POP_LABEL() ((void)0)
+#  define CEVAL_POP_LABEL_OF(dying) ((void)0)
+#  define CEVAL_PUSH_LABEL_SLOWLY
+
+#else
+
+#  include "pycore_code.h"          // INLINE_CACHE_ENTRIES_SEND
+
+/* Must every call go through interp->eval_frame? */
+#  define CEVAL_PEP_523(tstate) (!CEVAL_INLINES_CALLS((tstate)->interp))
+
+#  define CEVAL_LOWEST _PyPerf_ENTRY_LOWEST(&entry_frame)
+#  define CEVAL_HAS_AREA() \
+       (_PyPerf_ENTRY_KIND(&entry_frame) == _PyPerf_LABELLED)
+
+/* tstate->current_frame has become frame. */
+#  define CEVAL_NOTE_FRAME() ((void)(entry_frame.f_locals = (PyObject *)frame))
+
+/* Let C that is called from now on find the records of this evaluator, if it
+ * has an area. */
+#  define CEVAL_BEGIN_LABELS()                                            \
+    do {                                                                  \
+        _PyPerf_MarkEntry(&entry_frame,                                   \
+                          throwflag & _PyPerf_NO_AREA ? NULL              \
+                                                      : _PyPerf_LABELLED, \
+                          CEVAL_OWN_RECORD, lowest);                      \
+        entry_frame.frame_obj = (PyFrameObject *)_PyPerf_entered;         \
+        CEVAL_NOTE_FRAME();                                               \
+        _PyPerf_entered = &entry_frame;                                   \
+    } while (0)
+
+#  define CEVAL_END_LABELS() \
+       ((void)(_PyPerf_entered = _PyPerf_ENTRY_BEFORE(&entry_frame)))
+
+#  define CEVAL_THROWS() (throwflag & ~_PyPerf_NO_AREA)
+
+/* Before the jump to start_frame: frame is the callee. */
+#  define CEVAL_PUSH_LABEL()                                              \
+    do {                                                                  \
+        _PyPerf_record *caller = CEVAL_LINK;                              \
+        _PyPerf_offset offset = *_PyCode_LabelOffset(                     \
+            (PyCodeObject *)frame->f_executable);                         \
+        CEVAL_NOTE_FRAME();                                               \
+        if (caller == CEVAL_LOWEST || offset == 0) {                      \
+            goto push_label_slowly;                                       \
+        }                                                                 \
+        ceval_link_record(&CEVAL_LINK, caller,                            \
+                          _PyPerfLabels_base + offset);                   \
+    } while (0)
+
+/* When frame has become the caller again, or the entry frame. */
+#  define CEVAL_POP_LABEL()                                               \
+    do {                                                                  \
+        _PyPerf_record *callee = CEVAL_LINK;                              \
+        CEVAL_NOTE_FRAME();                                               \
+        if (callee != CEVAL_LOWEST) {                                     \
+            CEVAL_LINK = _PyPerfArch_RECORD(callee)->next;                \
+        }                                                                 \
+        else if (CEVAL_HAS_AREA()) {                                      \
+            ceval_pop_lowest(&CEVAL_LINK, CEVAL_LOWEST,                   \
+                             CEVAL_IS_CLEANUP(frame) ? frame->previous    \
+                                                     : frame);            \
+        }                                                                 \
+    } while (0)
+
+/* The frame that cleans up after __init__() has no label. */
+#  define CEVAL_IS_CLEANUP(frame) \
+       ((frame)->f_executable == (PyObject *)&_Py_InitCleanup)
+
+/* The same when dying has returned. */
+#  define CEVAL_POP_LABEL_OF(dying)                                       \
+    do {                                                                  \
+        if (CEVAL_IS_CLEANUP(dying)) {                                    \
+            CEVAL_NOTE_FRAME();                                           \
+        }                                                                 \
+        else {                                                            \
+            CEVAL_POP_LABEL();                                            \
+        }                                                                 \
+    } while (0)
+
+/* At the end of the evaluator, for what CEVAL_PUSH_LABEL() cannot handle: a
+ * first call, or a full area, which is followed by another one below it. */
+#  define CEVAL_PUSH_LABEL_SLOWLY                                         \
+    push_label_slowly:                                                    \
+    {                                                                     \
+        if (!CEVAL_HAS_AREA()) {                                          \
+            goto start_frame;                                             \
+        }                                                                 \
+        PyCodeObject *code = _PyFrame_GetCode(frame);                     \
+        if (!CEVAL_AREA_IS_FULL()) {                                      \
+            uintptr_t label = _PyPerfTrampoline_Label(code);              \
+            ceval_link_record(&CEVAL_LINK, CEVAL_LINK, label);            \
+            goto start_frame;                                             \
+        }                                                                 \
+        if (CEVAL_AREA_IS_SATURATED()) {                                  \
+            ceval_relabel(CEVAL_LOWEST, code);                            \
+            goto start_frame;                                             \
+        }                                                                 \
+        _PyInterpreterFrame *callee = frame;                              \
+        PyGenObject *generator = callee->owner == FRAME_OWNED_BY_GENERATOR \
+                                 ? _PyFrame_GetGenerator(callee) : NULL;  \
+        frame = tstate->current_frame = callee->previous;                 \
+        CEVAL_NOTE_FRAME();                                               \
+        PyObject *result = _PyPerfTrampoline_EvalInNewArea(tstate, callee, \
+                                                           CEVAL_LOWEST); \
+        if (result == NULL) {                                             \
+            frame->return_offset = 0;                                     \
+            goto resume_with_error;                                       \
+        }                                                                 \
+        _PyFrame_StackPush(frame, result);                                \
+        next_instr = frame->instr_ptr                                     \
+                     + ceval_return_offset(frame, generator);             \
+        goto resume_frame;                                                \
+    }
+
+/* Where frame goes on when a function that it has called has come to its end,
+ * or a generator has yielded. */
+static inline int
+ceval_return_offset(const _PyInterpreterFrame *frame, PyGenObject *generator)
+{
+    if (generator != NULL && FRAME_STATE_SUSPENDED(generator->gi_frame_state))
+    {
+        return 1 + INLINE_CACHE_ENTRIES_SEND;
+    }
+    return frame->return_offset;
+}
+
+/* Leave the function in the lowest slot.  frame: its caller, or the entry. */
+static inline void
+ceval_pop_lowest(_PyPerf_record *volatile *link, _PyPerf_record *lowest,
+                 _PyInterpreterFrame *frame)
+{
+    _PyPerf_record *next = _PyPerfArch_RECORD(lowest)->next;
+    if (next == lowest + 1 || _PyPerf_IsEntry(frame)) {
+        *link = next;
+        return;
+    }
+    ceval_relabel(lowest, _PyFrame_GetCode(frame));
+}
+
+#endif /* Py_CEVAL_LABELLED */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* !Py_INTERNAL_CEVAL_LABELS_ENTRY_H */

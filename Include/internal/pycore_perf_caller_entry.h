@@ -1,0 +1,161 @@
+#ifndef Py_INTERNAL_PERF_CALLER_ENTRY_H
+#define Py_INTERNAL_PERF_CALLER_ENTRY_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef Py_BUILD_CORE
+#  error "this header requires Py_BUILD_CORE define"
+#endif
+
+#include "pycore_frame.h"
+
+/* The way to the calling evaluator in a base with entry frames; included by
+ * pycore_perf_caller.h, which says what it is for.
+ *
+ * An evaluator has a frame of its own on its C stack, its entry frame, through
+ * which its Python functions return.  It is in the list of frames, behind
+ * those of the functions, but most of its members have no meaning: an
+ * evaluator with labels keeps what we have to know there.  A private address
+ * in one of them tells it from others.
+ *
+ * So the list of frames leads from the current frame to the right evaluator,
+ * whatever else has happened: when greenlet switches to another C stack, it
+ * switches the list.  To be quick where the list is long, each thread
+ * remembers the evaluator that it has entered last, and each evaluator the
+ * frame that it runs: the memory is right if that is the current frame.
+ * Otherwise it may be of another stack, or overwritten. */
+typedef _PyInterpreterFrame _PyPerf_Evaluator;
+
+#define _PyPerf_ENTRY_KIND(entry) ((entry)->f_funcobj)
+#define _PyPerf_ENTRY_OWN(entry) ((_PyPerf_record *)(entry)->f_globals)
+#define _PyPerf_ENTRY_LOWEST(entry) ((_PyPerf_record *)(entry)->f_builtins)
+#define _PyPerf_ENTRY_RUNS(entry) ((_PyInterpreterFrame *)(entry)->f_locals)
+#define _PyPerf_ENTRY_BEFORE(entry) \
+    ((_PyInterpreterFrame *)(entry)->frame_obj)
+
+static inline void
+_PyPerf_MarkEntry(_PyInterpreterFrame *entry, PyObject *kind,
+                  _PyPerf_record *own, _PyPerf_record *lowest)
+{
+    entry->f_funcobj = kind;
+    entry->f_globals = (PyObject *)own;
+    entry->f_builtins = (PyObject *)lowest;
+}
+
+/* Addresses that nothing else has. */
+extern const char _PyPerf_entry_kinds[2];
+#define _PyPerf_LABELLED ((PyObject *)&_PyPerf_entry_kinds[0])
+#define _PyPerf_STAND_IN ((PyObject *)&_PyPerf_entry_kinds[1])
+
+/* The evaluator that this thread has entered last. */
+extern __thread __attribute__((tls_model("initial-exec")))
+    _PyInterpreterFrame *_PyPerf_entered;
+
+#define _PyPerf_DEFINE_CALLER \
+    const char _PyPerf_entry_kinds[2]; \
+    __thread __attribute__((tls_model("initial-exec"))) \
+        _PyInterpreterFrame *_PyPerf_entered;
+
+static inline int
+_PyPerf_IsEntry(const _PyInterpreterFrame *frame)
+{
+    return frame->owner == FRAME_OWNED_BY_CSTACK;
+}
+
+static inline int
+_PyPerf_IsStandIn(const _PyInterpreterFrame *frame)
+{
+    return _PyPerf_IsEntry(frame)
+           && _PyPerf_ENTRY_KIND(frame) == _PyPerf_STAND_IN;
+}
+
+/* The link, with which its own frame record begins. */
+static inline _PyPerf_record *
+_PyPerf_Newest(const _PyPerf_Evaluator *entry)
+{
+    return _PyPerf_ENTRY_OWN(entry)->next;
+}
+
+static inline _PyPerf_record *
+_PyPerf_Lowest(const _PyPerf_Evaluator *entry)
+{
+    return _PyPerf_ENTRY_LOWEST(entry);
+}
+
+static inline const _PyPerf_Evaluator *
+_PyPerf_QuickCaller(PyThreadState *tstate, uintptr_t floor, size_t span)
+{
+    const _PyInterpreterFrame *entry = _PyPerf_entered;
+    if ((uintptr_t)entry - floor >= span
+        || _PyPerf_ENTRY_RUNS(entry) != tstate->current_frame
+        || _PyPerf_ENTRY_KIND(entry) != _PyPerf_LABELLED
+        || _PyPerf_IsEntry(tstate->current_frame)) {
+        return NULL;
+    }
+    return entry;
+}
+
+/* An evaluator whose last function has returned runs none, so that it is the
+ * one before that has called. */
+static inline const _PyPerf_Evaluator *
+_PyPerf_Caller(PyThreadState *tstate)
+{
+    _PyInterpreterFrame *frame = tstate->current_frame;
+    while (frame != NULL && _PyPerf_IsEntry(frame)) {
+        if (_PyPerf_IsStandIn(frame)) {
+            return frame;
+        }
+        frame = frame->previous;
+    }
+    while (frame != NULL && !_PyPerf_IsEntry(frame)) {
+        frame = frame->previous;
+    }
+    if (frame == NULL || _PyPerf_IsStandIn(frame)) {
+        return frame;
+    }
+    if (_PyPerf_ENTRY_KIND(frame) == _PyPerf_LABELLED) {
+        _PyPerf_entered = frame;
+        return frame;
+    }
+    frame = frame->previous;
+    return frame != NULL && _PyPerf_IsStandIn(frame) ? frame : NULL;
+}
+
+static inline int
+_PyPerf_IsFirst(PyThreadState *tstate)
+{
+    return tstate->current_frame == NULL;
+}
+
+static inline const void *
+_PyPerf_CallerMark(PyThreadState *tstate)
+{
+    return tstate->current_frame;
+}
+
+typedef _PyInterpreterFrame _PyPerf_StandIn;
+
+static inline void
+_PyPerf_BeginToStandIn(PyThreadState *tstate, _PyPerf_StandIn *entry,
+                       _PyPerf_record *own, _PyPerf_record *lowest)
+{
+    *entry = (_PyInterpreterFrame){
+        .f_executable = Py_None,
+        .previous = tstate->current_frame,
+        .owner = FRAME_OWNED_BY_CSTACK,
+    };
+    _PyPerf_MarkEntry(entry, _PyPerf_STAND_IN, own, lowest);
+    tstate->current_frame = entry;
+}
+
+static inline void
+_PyPerf_StopStandingIn(PyThreadState *tstate, const _PyPerf_StandIn *entry)
+{
+    tstate->current_frame = entry->previous;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* !Py_INTERNAL_PERF_CALLER_ENTRY_H */

@@ -1,0 +1,37 @@
+#ifndef Py_INTERNAL_PERF_BASE_H
+#define Py_INTERNAL_PERF_BASE_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef Py_BUILD_CORE
+#  error "this header requires Py_BUILD_CORE define"
+#endif
+
+/* What our C files have to know of CPython 3.13.  Each base has such a header,
+ * and nothing else of ours in C depends on the version.
+ *
+ * _PyPerfBase_HAS_CFRAME      defined if tstate->cframe leads to the evaluator
+ * _PyPerfBase_CODE(frame)     the code object of a Python function's frame
+ * _PyPerfBase_GENERATOR_CODE(generator)    that of a generator, borrowed
+ * _PyPerfBase_HASH(bytes, length)
+ * _PyPerfBase_DEPTH(tstate)   how deep Python functions have called
+ * _PyPerfBase_PROFILING(config)   what a PyConfig says: -1 if nothing, else 0
+ *     for off or the number of a back end, from 1, in the order "perf",
+ *     "perf_jit" */
+
+#include "pycore_frame.h"         // _PyFrame_GetCode()
+#include "pycore_pyhash.h"        // _Py_HashBytes()
+
+#define _PyPerfBase_CODE(frame) _PyFrame_GetCode(frame)
+#define _PyPerfBase_GENERATOR_CODE(generator) \
+    _PyFrame_GetCode((_PyInterpreterFrame *)(generator)->gi_iframe)
+#define _PyPerfBase_HASH(bytes, length) _Py_HashBytes(bytes, length)
+#define _PyPerfBase_DEPTH(tstate) \
+    ((tstate)->py_recursion_limit - (tstate)->py_recursion_remaining)
+#define _PyPerfBase_PROFILING(config) ((config)->perf_profiling)
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* !Py_INTERNAL_PERF_BASE_H */

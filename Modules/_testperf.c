@@ -17,6 +17,7 @@
 #include "Python.h"
 #include "pycore_frame.h"         // _PyInterpreterFrame
 #include "pycore_perf_arch.h"
+#include "pycore_perf_base.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -292,9 +293,10 @@ testperf_python_stack(PyObject *Py_UNUSED(module),
     if (list == NULL) {
         return NULL;
     }
-    _PyInterpreterFrame *frame = PyThreadState_Get()->cframe->current_frame;
-    for (; frame != NULL; frame = frame->previous) {
-        if (PyList_Append(list, (PyObject *)frame->f_code) < 0) {
+    _PyInterpreterFrame *frame = _PyPerfBase_Function(
+        _PyPerfBase_CURRENT_FRAME(PyThreadState_Get()));
+    for (; frame != NULL; frame = _PyPerfBase_Function(frame->previous)) {
+        if (PyList_Append(list, (PyObject *)_PyPerfBase_CODE(frame)) < 0) {
             Py_DECREF(list);
             return NULL;
         }

@@ -516,5 +516,6 @@ _PyPerfTrampoline_Throw(_PyInterpreterFrame *frame, _PyPerf_throwfunc *throw,
         throw, generator, close_on_genexit, type, value, traceback,
     };
     return enter(tstate, (_PyInterpreterFrame *)&call, 0,
-                 _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame)), throw_below_records);
+                 _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame)),
+                 throw_below_records);
 }

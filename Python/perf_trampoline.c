@@ -23,6 +23,7 @@
 #include "pycore_ceval.h"
 #include "pycore_frame.h"
 #include "pycore_interp.h"
+#include "pycore_perf_base.h"
 #include "pycore_perf_hook.h"
 #include "pycore_perf_labels.h"
 #include "pycore_perf_process.h"
@@ -486,7 +487,8 @@ PyUnstable_PerfTrampoline_CompileCode(PyCodeObject *code)
 }
 
 int
-PyUnstable_PerfTrampoline_SetPersistAfterFork(int Py_UNUSED(enable))
+PyUnstable_PerfTrampoline_SetPersistAfterFork(int enable)
 {
-    return 0;
+    (void)enable;
+    return _PyPerfBase_PERSIST_RESULT(enable);
 }

@@ -87,7 +87,7 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
             goto start_frame;                                             \
         }                                                                 \
         if (CEVAL_AREA_IS_SATURATED()) {                                  \
-            ceval_relabel(CEVAL_LOWEST, frame->f_code);                           \
+            ceval_relabel(CEVAL_LOWEST, frame->f_code);                   \
             goto start_frame;                                             \
         }                                                                 \
         _PyInterpreterFrame *callee = frame;                              \

@@ -35,8 +35,7 @@ extern "C" {
 #  define CEVAL_PEP_523(tstate) (!CEVAL_INLINES_CALLS((tstate)->interp))
 
 #  define CEVAL_LOWEST _PyPerf_ENTRY_LOWEST(&entry_frame)
-#  define CEVAL_HAS_AREA() \
-       (_PyPerf_ENTRY_KIND(&entry_frame) == _PyPerf_LABELLED)
+#  define CEVAL_HAS_AREA() (entry_frame.instr_ptr == _PyPerf_LABELLED)
 
 /* tstate->current_frame has become frame. */
 #  define CEVAL_NOTE_FRAME() ((void)(entry_frame.f_locals = (PyObject *)frame))
@@ -46,8 +45,8 @@ extern "C" {
 #  define CEVAL_BEGIN_LABELS()                                            \
     do {                                                                  \
         _PyPerf_MarkEntry(&entry_frame,                                   \
-                          throwflag & _PyPerf_NO_AREA ? NULL              \
-                                                      : _PyPerf_LABELLED, \
+                          throwflag & _PyPerf_NO_AREA                     \
+                          ? entry_frame.instr_ptr : _PyPerf_LABELLED,     \
                           CEVAL_OWN_RECORD, lowest);                      \
         entry_frame.frame_obj = (PyFrameObject *)_PyPerf_entered;         \
         CEVAL_NOTE_FRAME();                                               \

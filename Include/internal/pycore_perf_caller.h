@@ -32,7 +32,7 @@ extern "C" {
  *     record, which is linked to them
  * _PyPerf_StopStandingIn(tstate, stand_in)     to this
  *
- * _PyPerf_DEFINE_CALLER    the variables for all this, in Python/perf_hook.c */
+ * _PyPerf_DEFINE_CALLER    the variables for all this, in perf_hook.c */
 
 #include "pycore_perf_arch.h"
 #include "pycore_perf_base.h"

@@ -8,6 +8,7 @@ extern "C" {
 #  error "this header requires Py_BUILD_CORE define"
 #endif
 
+#include "opcode_ids.h"             // INTERPRETER_EXIT
 #include "pycore_frame.h"
 
 /* The way to the calling evaluator in a base with entry frames; included by
@@ -16,8 +17,9 @@ extern "C" {
  * An evaluator has a frame of its own on its C stack, its entry frame, through
  * which its Python functions return.  It is in the list of frames, behind
  * those of the functions, but most of its members have no meaning: an
- * evaluator with labels keeps what we have to know there.  A private address
- * in one of them tells it from others.
+ * evaluator with labels keeps what we have to know there.  What tells it from
+ * others, which leave there whatever was on the stack, is a member that all of
+ * them set: the instructions through which functions return.
  *
  * So the list of frames leads from the current frame to the right evaluator,
  * whatever else has happened: when greenlet switches to another C stack, it
@@ -27,33 +29,37 @@ extern "C" {
  * Otherwise it may be of another stack, or overwritten. */
 typedef _PyInterpreterFrame _PyPerf_Evaluator;
 
-#define _PyPerf_ENTRY_KIND(entry) ((entry)->f_funcobj)
 #define _PyPerf_ENTRY_OWN(entry) ((_PyPerf_record *)(entry)->f_globals)
 #define _PyPerf_ENTRY_LOWEST(entry) ((_PyPerf_record *)(entry)->f_builtins)
 #define _PyPerf_ENTRY_RUNS(entry) ((_PyInterpreterFrame *)(entry)->f_locals)
 #define _PyPerf_ENTRY_BEFORE(entry) \
     ((_PyInterpreterFrame *)(entry)->frame_obj)
 
+/* As ceval.c has them for the ordinary evaluator: a function that returns goes
+ * on at the second instruction, a generator that yields two further. */
+extern const _Py_CODEUNIT _PyPerf_exits[6];
+#define _PyPerf_LABELLED ((_Py_CODEUNIT *)&_PyPerf_exits[1])
+#define _PyPerf_STAND_IN ((_Py_CODEUNIT *)&_PyPerf_exits[0])
+
 static inline void
-_PyPerf_MarkEntry(_PyInterpreterFrame *entry, PyObject *kind,
+_PyPerf_MarkEntry(_PyInterpreterFrame *entry, const _Py_CODEUNIT *kind,
                   _PyPerf_record *own, _PyPerf_record *lowest)
 {
-    entry->f_funcobj = kind;
+    entry->instr_ptr = (_Py_CODEUNIT *)kind;
     entry->f_globals = (PyObject *)own;
     entry->f_builtins = (PyObject *)lowest;
 }
-
-/* Addresses that nothing else has. */
-extern const char _PyPerf_entry_kinds[2];
-#define _PyPerf_LABELLED ((PyObject *)&_PyPerf_entry_kinds[0])
-#define _PyPerf_STAND_IN ((PyObject *)&_PyPerf_entry_kinds[1])
 
 /* The evaluator that this thread has entered last. */
 extern __thread __attribute__((tls_model("initial-exec")))
     _PyInterpreterFrame *_PyPerf_entered;
 
 #define _PyPerf_DEFINE_CALLER \
-    const char _PyPerf_entry_kinds[2]; \
+    const _Py_CODEUNIT _PyPerf_exits[6] = { \
+        {.op.code = NOP}, {.op.code = INTERPRETER_EXIT}, \
+        {.op.code = NOP}, {.op.code = INTERPRETER_EXIT}, \
+        {.op.code = NOP}, {.op.code = INTERPRETER_EXIT}, \
+    }; \
     __thread __attribute__((tls_model("initial-exec"))) \
         _PyInterpreterFrame *_PyPerf_entered;
 
@@ -66,8 +72,7 @@ _PyPerf_IsEntry(const _PyInterpreterFrame *frame)
 static inline int
 _PyPerf_IsStandIn(const _PyInterpreterFrame *frame)
 {
-    return _PyPerf_IsEntry(frame)
-           && _PyPerf_ENTRY_KIND(frame) == _PyPerf_STAND_IN;
+    return _PyPerf_IsEntry(frame) && frame->instr_ptr == _PyPerf_STAND_IN;
 }
 
 /* The link, with which its own frame record begins. */
@@ -89,7 +94,7 @@ _PyPerf_QuickCaller(PyThreadState *tstate, uintptr_t floor, size_t span)
     const _PyInterpreterFrame *entry = _PyPerf_entered;
     if ((uintptr_t)entry - floor >= span
         || _PyPerf_ENTRY_RUNS(entry) != tstate->current_frame
-        || _PyPerf_ENTRY_KIND(entry) != _PyPerf_LABELLED
+        || entry->instr_ptr != _PyPerf_LABELLED
         || _PyPerf_IsEntry(tstate->current_frame)) {
         return NULL;
     }
@@ -114,7 +119,7 @@ _PyPerf_Caller(PyThreadState *tstate)
     if (frame == NULL || _PyPerf_IsStandIn(frame)) {
         return frame;
     }
-    if (_PyPerf_ENTRY_KIND(frame) == _PyPerf_LABELLED) {
+    if (frame->instr_ptr == _PyPerf_LABELLED) {
         _PyPerf_entered = frame;
         return frame;
     }

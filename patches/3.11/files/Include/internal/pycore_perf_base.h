@@ -13,9 +13,14 @@ extern "C" {
  *
  * _PyPerfBase_HAS_CFRAME      defined if tstate->cframe leads to the evaluator
  * _PyPerfBase_CODE(frame)     the code object of a Python function's frame
+ * _PyPerfBase_CURRENT_FRAME(tstate)    that of what runs
+ * _PyPerfBase_Function(frame)     frame or, if it is not a Python function's,
+ *     the next one behind it that is, or NULL
  * _PyPerfBase_GENERATOR_CODE(generator)    that of a generator, borrowed
  * _PyPerfBase_HASH(bytes, length)
  * _PyPerfBase_DEPTH(tstate)   how deep Python functions have called
+ * _PyPerfBase_PERSIST_RESULT(enable)     what
+ *     PyUnstable_PerfTrampoline_SetPersistAfterFork() returns
  * _PyPerfBase_PROFILING(config)   what a PyConfig says: -1 if nothing, else 0
  *     for off or the number of a back end, from 1, in the order "perf",
  *     "perf_jit" */
@@ -26,7 +31,10 @@ extern "C" {
 #define _PyPerfBase_HASH(bytes, length) _Py_HashBytes(bytes, length)
 #define _PyPerfBase_DEPTH(tstate) \
     ((tstate)->recursion_limit - (tstate)->recursion_remaining)
+#define _PyPerfBase_PERSIST_RESULT(enable) 0
 #define _PyPerfBase_PROFILING(config) (-1)
+#define _PyPerfBase_CURRENT_FRAME(tstate) ((tstate)->cframe->current_frame)
+#define _PyPerfBase_Function(frame) (frame)
 
 #ifdef __cplusplus
 }

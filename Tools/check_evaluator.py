@@ -28,6 +28,9 @@ RIP_RELATIVE = re.compile(r"-?(?:0x)?[0-9a-f]+\(%rip\)(.*?)\s*"
                           r"# ([0-9a-f]+)(?: <[^>]*>)?$")
 # In an executable at a fixed address: immediate values and displacements.
 ABSOLUTE = re.compile(r"(?<![\w-])(\$?)0x([0-9a-f]+)\b")
+# Where a thread's variable is, and the use of it soon after.
+THREAD_OFFSET = re.compile(r"(mov +\$)0x(f{8}[0-9a-f]{8})(,(%\w+))$")
+SOON = 4
 # The compiler numbers static variables and clones of functions.
 NUMBERS = re.compile(r"(\.(lto_priv|[0-9]+))+\b")
 
@@ -100,7 +103,16 @@ class Image:
                 data = content if "CONTENTS" in line else b""
                 self.sections.append(Section(fields[1], size, start, offset,
                                              data))
+        self.thread_end = self._size_of_thread_variables()
         self.is_fixed = "EXEC_P" in output_of("objdump", "-f", self.path)
+
+    def _size_of_thread_variables(self):
+        for line in output_of("readelf", "-lW", self.path).splitlines():
+            fields = line.split()
+            if fields and fields[0] == "TLS":
+                size, alignment = int(fields[5], 16), int(fields[-1], 16)
+                return size + -size % alignment
+        return 0
 
     def _read_relocations(self):
         # What the loader writes into the table through which libraries refer
@@ -163,7 +175,9 @@ class Function:
         self.instructions = []
         for number, part in enumerate(parts):
             self.instructions.append(f"part {number}:")
-            self.instructions += map(self._normalise, self._disassemble(part))
+            lines = self._disassemble(part)
+            self._name_thread_variables(lines)
+            self.instructions += map(self._normalise, lines)
 
     def _disassemble(self, part):
         listing = output_of("objdump", "-d", "-w", "--no-show-raw-insn",
@@ -171,6 +185,16 @@ class Function:
                             f"--stop-address={part.end:#x}", self.image.path)
         return [match[2].rstrip() for line in listing.splitlines()
                 if (match := INSTRUCTION.fullmatch(line))]
+
+    def _name_thread_variables(self, lines):
+        # What other files have of them decides where they are.
+        for index, line in enumerate(lines):
+            if ((match := THREAD_OFFSET.search(line))
+                    and any(f"%fs:({match[4]})" in later
+                            for later in lines[index + 1:index + SOON])):
+                offset = int(match[2], 16) - (1 << 64) + self.image.thread_end
+                lines[index] = (line[:match.start()] + match[1]
+                                + self.image.describe(offset) + match[3])
 
     def _describe(self, address):
         for number, part in enumerate(self.parts):

@@ -22,6 +22,7 @@ extern "C" {
 #  define CEVAL_END_LABELS() ((void)0)
 #  define CEVAL_THROWS() (throwflag)
 #  define CEVAL_PEP_523(tstate) ((tstate)->interp->eval_frame)
+#  define CEVAL_INLINES_INIT(tstate) 1
 #  define CEVAL_PUSH_LABEL() ((void)0)
 #  define CEVAL_POP_LABEL() ((void)0)
 #  define CEVAL_POP_LABEL_OF(dying) ((void)0)
@@ -33,6 +34,9 @@ extern "C" {
 
 /* Must every call go through interp->eval_frame? */
 #  define CEVAL_PEP_523(tstate) (!CEVAL_INLINES_CALLS((tstate)->interp))
+
+/* The base does not ask that before it inlines an __init__(). */
+#  define CEVAL_INLINES_INIT(tstate) (!CEVAL_PEP_523(tstate))
 
 #  define CEVAL_LOWEST _PyPerf_ENTRY_LOWEST(&entry_frame)
 #  define CEVAL_HAS_AREA() (entry_frame.instr_ptr == _PyPerf_LABELLED)

@@ -194,7 +194,7 @@ class LifeTest(EvaluatorTestCase):
     def test_interpreters(self):
         # A tool of one interpreter is none of another, nor of a later one.
         self.run_well("""
-            import _xxsubinterpreters as interpreters
+            from test.support import perf_interpreters as interpreters
             inside = '''if True:
                 import sys
                 sys.path[:] = {path}
@@ -217,7 +217,7 @@ class LifeTest(EvaluatorTestCase):
                 if main_tool:
                     activate("perf")
                     evaluators.install(main_tool)
-                new = interpreters.create()
+                new = interpreters.create(isolated=False)
                 interpreters.run_string(new, inside.format(
                     path=sys.path, on=i % 4 < 2, tool=tool))
                 assert evaluators.installed() == main_tool

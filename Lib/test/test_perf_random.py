@@ -20,6 +20,7 @@ import unittest
 
 from test import support
 from test.support import os_helper
+from test.support.perf_base import INLINES_COMPREHENSIONS
 from test.support.perf_helper import (remove_own_map_at_exit,
                                       requires_trampoline)
 from test.support.perf_walk import LabelNames, Native, symbol
@@ -385,9 +386,11 @@ class Writer:
         kind, left, right = self.rng.choice([
             ("listcomp", "[", "]"), ("setcomp", "{", "}"),
             ("genexpr", "list(", ")")])
-        inner = f"py::{name}.<locals>.<{kind}>:FILE"
+        inner = f"once('py::{name}.<locals>.<{kind}>:FILE')"
+        if INLINES_COMPREHENSIONS and kind != "genexpr":
+            inner = "verify(b)"
         return define(name, "", self.body(
-            name, f"{left}once({inner!r}) for _ in range(3){right}",
+            name, f"{left}{inner} for _ in range(3){right}",
             "verify(b)",
             f"(lambda: once('py::{name}.<locals>.<lambda>:FILE'))()",
             "verify(b)")), [f"{name}()"]

@@ -458,7 +458,7 @@ class InterpreterTest(SysTestCase):
     """On or off is a property of an interpreter."""
 
     SUBINTERPRETERS = """
-import _xxsubinterpreters as interpreters
+from test.support import perf_interpreters as interpreters
 def in_other(interpreter, code):
     interpreters.run_string(interpreter, "import sys, os\\n" + code)
 """

@@ -1,0 +1,10 @@
+"""What our tests have to know of the CPython that they run in.
+
+No test of ours asks for the version of Python itself.  Used by
+Lib/test/test_perf_*.py.
+"""
+
+import sys
+
+# A comprehension is part of the function that it stands in (PEP 709).
+INLINES_COMPREHENSIONS = sys.version_info >= (3, 12)

@@ -160,11 +160,12 @@ class Model:
         elif draw < 0.4:
             sys.deactivate_stack_trampoline()
 
-    def may_inline_getitem(self, base):
-        """Is a specialised obj[i] in the calling function predictable?
+    def may_inline_always(self, base):
+        """Is it predictable what a specialised obj[i] or class() shows?
 
-        The ordinary evaluator inlines __getitem__() whatever the hook is: it
-        has no label then, if its caller was called before the activation.
+        The ordinary evaluator inlines __getitem__(), or __init__() since
+        CPython 3.13, whatever the hook is: it has no label then, if its caller
+        was called before the activation.
         """
         return (self.stack[base - 1][0] != OFF
                 or not sys.is_stack_trampoline_active())
@@ -342,7 +343,8 @@ class Writer:
         method, parameters, end, call = self.rng.choice([
             ("__call__", "self", "pass", f"{name}()()"),
             ("__add__", "self, x", "return 1", f"{name}() + 1"),
-            ("__init__", "self", "pass", f"{name}()"),
+            ("__init__", "self", "pass",
+             f"if may_inline_always(b):\n    {name}()"),
             ("__len__", "self", "return 2", f"len({name}())"),
             ("__eq__", "self, x", "return True", f"{name}() == 1"),
             ("__getattr__", "self, x", "return 1", f"{name}().missing"),
@@ -359,7 +361,7 @@ class Writer:
         return ([f"class {name}:",
                  *indent(define("__getitem__", "self, i", self.body(
                      f"{name}.__getitem__", "return i")))],
-                [f"if may_inline_getitem(b):\n    {name}()[1]"])
+                [f"if may_inline_always(b):\n    {name}()[1]"])
 
     def write_property(self, name):
         return ([f"class {name}:",
@@ -602,7 +604,7 @@ class RandomTest(unittest.TestCase):
                  "call": _testperf.call, "pattern": re.compile("a"),
                  "reduce": functools.reduce, "partial": functools.partial}
         for name in ("enter", "verify", "leave", "once", "more", "toggle",
-                     "may_inline_getitem", "in_thread", "deeper", "shallower"):
+                     "may_inline_always", "in_thread", "deeper", "shallower"):
             names[name] = getattr(model, name)
         exec(compile(source, file, "exec"), names)
         model.start()

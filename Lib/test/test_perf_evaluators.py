@@ -218,8 +218,9 @@ class LifeTest(EvaluatorTestCase):
                     activate("perf")
                     evaluators.install(main_tool)
                 new = interpreters.create(isolated=False)
-                interpreters.run_string(new, inside.format(
-                    path=sys.path, on=i % 4 < 2, tool=tool))
+                interpreters.raise_failure(
+                    interpreters.run_string(new, inside.format(
+                        path=sys.path, on=i % 4 < 2, tool=tool)))
                 assert evaluators.installed() == main_tool
                 evaluators.reset()
                 deactivate()

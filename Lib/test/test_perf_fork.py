@@ -11,11 +11,16 @@ from test.support.perf_walk import run_script
 
 PREAMBLE = textwrap.dedent("""
     import atexit, os, re, sys, threading, time, traceback
+    import warnings
     import _testperf
+    from test.support.perf_base import RETURNS_PERSIST
     from test.support.perf_helper import map_path, read_map, remove_map
     from test.support.perf_walk import LabelNames, StackChecker, symbol
 
     checker = StackChecker()
+
+    # Forks are what is tested here, in processes with threads as well.
+    warnings.simplefilter("ignore", DeprecationWarning)
 
     def activate():
         sys.activate_stack_trampoline("perf")
@@ -544,7 +549,8 @@ class PreForkTest(unittest.TestCase):
             make("before")()
             before = symbols()["before"]
             for enable in 0, 1, 0:
-                assert _testperf.set_persist_after_fork(enable) == 0
+                result = _testperf.set_persist_after_fork(enable)
+                assert result == (enable if RETURNS_PERSIST else 0)
                 run_in_child(child)
             """)
 

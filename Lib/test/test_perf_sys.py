@@ -460,7 +460,8 @@ class InterpreterTest(SysTestCase):
     SUBINTERPRETERS = """
 from test.support import perf_interpreters as interpreters
 def in_other(interpreter, code):
-    interpreters.run_string(interpreter, "import sys, os\\n" + code)
+    interpreters.raise_failure(interpreters.run_string(
+        interpreter, "import sys, os\\n" + code))
 """
 
     def run_interpreters(self, program, *options, **kwargs):

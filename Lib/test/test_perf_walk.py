@@ -1189,8 +1189,10 @@ class ThreadTest(PerfTestCase):
             interpreter = interpreters.create(isolated=False)
             try:
                 below = self.checker.expected(sys._getframe())
-                interpreters.run_string(interpreter, source.format(
-                    activate=activate), shared={"below": "\n".join(below)})
+                result = interpreters.run_string(
+                    interpreter, source.format(activate=activate),
+                    shared={"below": "\n".join(below)})
+                interpreters.raise_failure(result)
             finally:
                 interpreters.destroy(interpreter)
         self.check()

@@ -8,3 +8,6 @@ import sys
 
 # A comprehension is part of the function that it stands in (PEP 709).
 INLINES_COMPREHENSIONS = sys.version_info >= (3, 12)
+
+# PyUnstable_PerfTrampoline_SetPersistAfterFork() returns what it was given.
+RETURNS_PERSIST = sys.version_info >= (3, 12)

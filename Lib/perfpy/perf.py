@@ -115,7 +115,10 @@ class Perf:
         """Return None if samples come in, else what perf says."""
         data = os.path.join(directory, "try.data")
         try:
+            # A small buffer: other profilers of this user may have used up
+            # most of the memory that perf may lock.
             answer = self.run("record", "-q", "-F", "999", "-g", *QUICKLY,
+                              "-m", "16K",
                               "-e", event, "-o", data, "--", *BUSY)
             if answer.returncode:
                 return answer.stderr or "perf record failed"
@@ -184,7 +187,7 @@ class Recorder:
             self.reducer.start()
         # In a session of its own: a Ctrl-C is for the script.
         self.process = subprocess.Popen(
-            [perf.path, "record", "-q", *QUICKLY, *options,
+            [perf.path, "record", *QUICKLY, *options,
              "-o", "-" if reduced else data,
              "-D", "-1", f"--control=fd:{command_read},{answer_write}",
              "-p", str(pid)],

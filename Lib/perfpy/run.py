@@ -95,7 +95,7 @@ class Session:
                     reduced=True)
             except PerfError as error:
                 failure = error
-                if "mmap" not in str(error):
+                if "mmap" not in str(error):    # it names --mmap_pages
                     break
         raise failure
 

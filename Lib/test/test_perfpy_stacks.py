@@ -11,12 +11,13 @@ import resource
 import sys
 import unittest
 from test.support.perf_calltree import Tree
-from test.support.perfpy_case import (RecordingTestCase, become_nobody,
+from test.support.perfpy_case import (NOBODY, RecordingTestCase,
                                       clean_environment)
 
 from perfpy import marks
 from perfpy.profile import NO_STACK, Kind
 
+POOR = 2**31 - os.getpid()      # a user whom nobody else is
 # Those for Debian's Python 3.11 serve any build of it.
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 
@@ -106,9 +107,12 @@ class RandomProgramTest(RecordingTestCase):
         self.admit_nobody()
 
         def become_poor():
-            # As little as any user may have.
+            # As little as any user may have, and not shared with nobody's
+            # profilers in other tests.
             resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 16, 1 << 16))
-            become_nobody()
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(POOR)
 
         self.check(3, preexec_fn=become_poor,
                    env=clean_environment(HOME="/nonexistent"))

@@ -93,6 +93,7 @@ _PyPerf_QuickCaller(PyThreadState *tstate, uintptr_t floor, size_t span)
 {
     const _PyInterpreterFrame *entry = _PyPerf_entered;
     if ((uintptr_t)entry - floor >= span
+        || (uintptr_t)entry <= _PyPerfArch_StackPointer()
         || _PyPerf_ENTRY_RUNS(entry) != tstate->current_frame
         || entry->instr_ptr != _PyPerf_LABELLED
         || _PyPerf_IsEntry(tstate->current_frame)) {
@@ -101,30 +102,51 @@ _PyPerf_QuickCaller(PyThreadState *tstate, uintptr_t floor, size_t span)
     return entry;
 }
 
+/* Can frame be read?  Not if it is the entry frame of what has been left. */
+static inline int
+_PyPerf_IsThere(const _PyInterpreterFrame *frame, _PyPerf_StackBounds bounds)
+{
+    return frame != NULL
+           && ((uintptr_t)frame > bounds.stack_pointer
+               || (uintptr_t)frame < bounds.low);
+}
+
+/* Does an evaluator with labels, or what stands in for one, still run? */
+static inline int
+_PyPerf_IsLive(const _PyInterpreterFrame *entry)
+{
+    return (entry->instr_ptr == _PyPerf_LABELLED
+            || entry->instr_ptr == _PyPerf_STAND_IN)
+           && _PyPerf_IsOwnRecord(entry, _PyPerf_ENTRY_OWN(entry));
+}
+
 /* An evaluator whose last function has returned runs none, so that it is the
  * one before that has called. */
 static inline const _PyPerf_Evaluator *
-_PyPerf_Caller(PyThreadState *tstate)
+_PyPerf_Caller(PyThreadState *tstate, _PyPerf_StackBounds bounds)
 {
     _PyInterpreterFrame *frame = tstate->current_frame;
-    while (frame != NULL && _PyPerf_IsEntry(frame)) {
+    while (_PyPerf_IsThere(frame, bounds) && _PyPerf_IsEntry(frame)) {
         if (_PyPerf_IsStandIn(frame)) {
-            return frame;
+            return _PyPerf_IsLive(frame) ? frame : NULL;
         }
         frame = frame->previous;
     }
-    while (frame != NULL && !_PyPerf_IsEntry(frame)) {
+    while (_PyPerf_IsThere(frame, bounds) && !_PyPerf_IsEntry(frame)) {
         frame = frame->previous;
     }
-    if (frame == NULL || _PyPerf_IsStandIn(frame)) {
-        return frame;
+    if (!_PyPerf_IsThere(frame, bounds)) {
+        return NULL;
     }
-    if (frame->instr_ptr == _PyPerf_LABELLED) {
-        _PyPerf_entered = frame;
+    if (_PyPerf_IsLive(frame)) {
+        if (!_PyPerf_IsStandIn(frame)) {
+            _PyPerf_entered = frame;
+        }
         return frame;
     }
     frame = frame->previous;
-    return frame != NULL && _PyPerf_IsStandIn(frame) ? frame : NULL;
+    return _PyPerf_IsThere(frame, bounds) && _PyPerf_IsStandIn(frame)
+           && _PyPerf_IsLive(frame) ? frame : NULL;
 }
 
 static inline int

@@ -30,14 +30,27 @@ _PyPerf_DEFINE_CALLER
 /* The code in use, for all interpreters.  It outlives the back end. */
 static struct {
     _PyPerf_enterfunc *enter;
-    _PyPerf_sharefunc *share;   /* NULL: native functions are to be shown */
+    _PyPerf_sharefunc *share;
+    ptrdiff_t room_to_share;    /* an area that has less is not shared */
 } areas;
+
+/* An area with fewer free slots is not shared. */
+#define SLOTS_TO_SHARE 8
 
 void
 _PyPerfHook_UseAreas(const _PyPerf_AreaCode *code, bool shows_native)
 {
     areas.enter = code->enter;
-    areas.share = shows_native ? NULL : code->share;
+    areas.share = code->share;
+    areas.room_to_share = shows_native ? PTRDIFF_MAX
+                          : SLOTS_TO_SHARE * sizeof(_PyPerf_record);
+}
+
+/* Are native functions to be shown, between those of Python? */
+static inline bool
+shows_native(void)
+{
+    return areas.room_to_share == PTRDIFF_MAX;
 }
 
 /* --- The C stack --------------------------------------------------------- */
@@ -51,12 +64,9 @@ _PyPerfHook_UseAreas(const _PyPerf_AreaCode *code, bool shows_native)
 /* Of those that every entry from C gets, to show native functions. */
 #define NATIVE_AREA_SLOTS 16
 
-/* An area with fewer free slots is not shared. */
-#define SLOTS_TO_SHARE 8
-
-/* Nor one so much higher on the C stack: perf copies at most 64 KiB of it, and
-   the innermost functions should be among them.  A new area for each such
-   piece takes a hundredth more of it. */
+/* An area is not shared either if it is so much higher on the C stack: perf
+   copies at most 64 KiB of it, and the innermost functions should be among
+   them.  A new area for each such piece takes a hundredth more of it. */
 #define FARTHEST_TO_SHARE (40 * 1024)
 
 /* Recursion must end, or not, where it does without labels, but for three
@@ -126,8 +136,8 @@ has_room_to_enter(void)
     if (stack.size == 0) {
         measure_stack();
     }
-    return stack_pointer() >= (areas.share ? stack.shared_floor
-                                           : stack.native_floor);
+    return stack_pointer() >= (shows_native() ? stack.native_floor
+                                              : stack.shared_floor);
 }
 
 /* How much C stack to spend on slots here. */
@@ -149,7 +159,8 @@ free_bytes(PyThreadState *tstate, size_t slots)
 static inline bool
 is_to_be_shared(const _PyPerf_Evaluator *caller, const _PyPerf_record *newest)
 {
-    return newest - _PyPerf_Lowest(caller) >= SLOTS_TO_SHARE
+    return (char *)newest - (char *)_PyPerf_Lowest(caller)
+               >= areas.room_to_share
            && (uintptr_t)newest - (uintptr_t)caller <= FARTHEST_TO_SHARE;
 }
 
@@ -171,7 +182,7 @@ static PyObject *
 enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
       uintptr_t label, _PyPerf_areaevalfunc evaluator)
 {
-    const _PyPerf_Evaluator *caller = areas.share == NULL ? NULL
+    const _PyPerf_Evaluator *caller = shows_native() ? NULL
         : _PyPerf_Caller(tstate, (_PyPerf_StackBounds){
             stack.low, stack_pointer(), stack.end});
     _PyPerf_record *newest = caller ? _PyPerf_Newest(caller) : NULL;
@@ -183,7 +194,7 @@ enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
         return share_area(tstate, frame, throwflag, newest, label,
                           _PyPerf_Lowest(caller), evaluator);
     }
-    const size_t slots = areas.share == NULL ? NATIVE_AREA_SLOTS
+    const size_t slots = shows_native() ? NATIVE_AREA_SLOTS
                          : _PyPerf_IsFirst(tstate) ? FIRST_AREA_SLOTS
                          : AREA_SLOTS;
     return areas.enter(tstate, frame, newest, label,
@@ -215,7 +226,7 @@ _PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
         _PyPerfBase_CODE(frame));
     const _PyPerf_Evaluator *caller = _PyPerf_QuickCaller(
         tstate, stack.shared_floor, stack.shared_size);
-    if (offset != 0 && areas.share != NULL && caller != NULL) {
+    if (offset != 0 && caller != NULL) {
         _PyPerf_record *newest = _PyPerf_Newest(caller);
         if (is_to_be_shared(caller, newest)) {
             return share_area(tstate, frame, throwflag, newest,

@@ -22,13 +22,20 @@ def has_trampoline():
     except ValueError as error:
         return "not available" not in str(error)
 
+def is_guest():
+    # Whether the library is another build's, as in a package of ours.  Then
+    # the flags are not ours, and ours has frame pointers.
+    return "cpython-perf" in sys.version and "perf_labels" not in (
+        sysconfig.get_config_var("PYTHON_OBJS") or "")
+
 flags = " ".join(str(sysconfig.get_config_var(name))
                  for name in ("CFLAGS", "PY_CFLAGS", "PY_CORE_CFLAGS"))
 print(json.dumps({
     "version": sys.version.split()[0],
     "kind": "%d.%d" % sys.version_info[:2] + sys.abiflags,
     "has_trampoline": has_trampoline(),
-    "has_frame_pointers": "-fno-omit-frame-pointer" in flags,
+    "has_frame_pointers": "-fno-omit-frame-pointer" in flags
+        or is_guest(),
     "file": os.path.realpath("/proc/self/exe"),
     "mapped": sorted({line.split(maxsplit=5)[-1].rstrip() for line
                       in open("/proc/self/maps", errors="surrogateescape")

@@ -25,8 +25,8 @@ def has_trampoline():
 def is_guest():
     # Whether the library is another build's, as in a package of ours.  Then
     # the flags are not ours, and ours has frame pointers.
-    return "cpython-perf" in sys.version and "perf_labels" not in (
-        sysconfig.get_config_var("PYTHON_OBJS") or "")
+    return "cpython-perf" in sys.version and has_trampoline() and (
+        sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE") is None)
 
 flags = " ".join(str(sysconfig.get_config_var(name))
                  for name in ("CFLAGS", "PY_CFLAGS", "PY_CORE_CFLAGS"))

@@ -298,12 +298,22 @@ typedef struct Tool {
 static Tool *tools;
 
 static Tool *
-find_tool(PyInterpreterState *interp)
+look_up_tool(PyInterpreterState *interp)
 {
     Tool *tool = tools;
     while (tool != NULL && tool->interpreter_id != interp->id) {
         tool = tool->next;
     }
+    return tool;
+}
+
+/* Others come and go, but this one stays as long as its interpreter. */
+static Tool *
+find_tool(PyInterpreterState *interp)
+{
+    _PyPerfProcess_Lock();
+    Tool *tool = look_up_tool(interp);
+    _PyPerfProcess_Unlock();
     return tool;
 }
 
@@ -327,11 +337,10 @@ forget_tools_of_dead_interpreters(void)
     }
 }
 
-/* Find or make the entry.  Return NULL without memory. */
 static Tool *
-ensure_tool(PyInterpreterState *interp)
+look_up_or_make_tool(PyInterpreterState *interp)
 {
-    Tool *tool = find_tool(interp);
+    Tool *tool = look_up_tool(interp);
     if (tool != NULL) {
         return tool;
     }
@@ -342,6 +351,16 @@ ensure_tool(PyInterpreterState *interp)
         tool->next = tools;
         tools = tool;
     }
+    return tool;
+}
+
+/* Find or make the entry.  Return NULL without memory. */
+static Tool *
+ensure_tool(PyInterpreterState *interp)
+{
+    _PyPerfProcess_Lock();
+    Tool *tool = look_up_or_make_tool(interp);
+    _PyPerfProcess_Unlock();
     return tool;
 }
 

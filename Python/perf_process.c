@@ -3,7 +3,8 @@
  *
  * Used by the perf trampoline, Python/perf_trampoline.c, and by the files that
  * it writes, Python/perf_file.c and the back ends.  Needs neither the GIL nor
- * a lock: what changes is changed by single atomic operations.
+ * a lock, but has one for them: what changes here is changed by single atomic
+ * operations.
  *
  * Fork: a page that the kernel wipes in the child tells that there was one,
  * without a system call.  Failure: nothing here fails; without the page the
@@ -70,6 +71,28 @@ wipe_on_fork(void *page)
 #endif
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* How often this thread has the lock: a signal handler of the program may fork
+   while it does. */
+static __thread __attribute__((tls_model("initial-exec"))) int lock_depth;
+
+void
+_PyPerfProcess_Lock(void)
+{
+    if (lock_depth++ == 0) {
+        (void)pthread_mutex_lock(&lock);
+    }
+}
+
+void
+_PyPerfProcess_Unlock(void)
+{
+    if (--lock_depth == 0) {
+        (void)pthread_mutex_unlock(&lock);
+    }
+}
+
 void
 _PyPerfProcess_Watch(void)
 {
@@ -77,6 +100,8 @@ _PyPerfProcess_Watch(void)
     if (__atomic_exchange_n(&is_done, true, __ATOMIC_RELAXED)) {
         return;
     }
+    (void)pthread_atfork(_PyPerfProcess_Lock, _PyPerfProcess_Unlock,
+                         _PyPerfProcess_Unlock);
     process.family = map_page(MAP_SHARED);
     uint64_t *page = map_page(MAP_PRIVATE);
     if (page != NULL && !wipe_on_fork(page)) {

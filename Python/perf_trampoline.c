@@ -5,7 +5,9 @@
  * pylifecycle.c.  Everything here runs with the GIL held.
  *
  * The back end, which writes symbols to a file, and the labels are shared by
- * the process.  Python/perf_hook.c keeps what belongs to an interpreter.
+ * the process, whose interpreters may have a GIL each: they are used and
+ * changed under _PyPerfProcess_Lock().  Python/perf_hook.c keeps what belongs
+ * to an interpreter.
  *
  * Fork: the child closes its parent's file and, if any interpreter is on,
  * lists all inherited symbols in a file of its own when it calls its first
@@ -261,13 +263,15 @@ int
 _PyPerfTrampoline_Announce(PyCodeObject *code)
 {
     const _PyPerfSymbol *new_symbol;
+    _PyPerfProcess_Lock();
     if (!trampoline.is_sealed) {
         notice_fork();
     }
     int result = _PyPerfLabels_Assign(code, &new_symbol);
     if (new_symbol != NULL && has_to_be_written(code, new_symbol)) {
-        return write_symbols();
+        result = write_symbols();
     }
+    _PyPerfProcess_Unlock();
     return result;
 }
 
@@ -313,15 +317,16 @@ set_os_error(const BackEnd *back_end)
 }
 
 /* Make back_end the one in use and let it know all symbols.  If that fails,
-   the one before stays in use. */
+   with errno, the one before stays in use. */
 static int
 use_back_end(const BackEnd *back_end)
 {
     const bool is_in_use = trampoline.back_end == back_end;
     if (complete_file(back_end) < 0) {
-        set_os_error(back_end);
         if (!is_in_use) {
+            int error = errno;
             back_end->close();
+            errno = error;
         }
         return -1;
     }
@@ -347,19 +352,25 @@ _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name,
         return -1;
     }
     _PyPerfProcess_Watch();
+    _PyPerfProcess_Lock();
     trampoline.is_sealed = false;
     _PyPerfHook_Seal(false);
     _PyPerfLabels_Seal(false);
     notice_fork();
-    if (_PyPerfLabels_Init(back_end->label_room) < 0) {
+    const bool has_labels = _PyPerfLabels_Init(back_end->label_room) == 0;
+    const bool is_ready = has_labels && use_back_end(back_end) == 0;
+    if (is_ready) {
+        trampoline.shows_native = shows_native;
+        _PyPerfHook_UseAreas(&back_end->area_code, shows_native);
+    }
+    _PyPerfProcess_Unlock();
+    if (!has_labels) {
         PyErr_SetFromErrno(PyExc_OSError);
         return -1;
     }
-    if (use_back_end(back_end) < 0) {
-        return -1;
+    if (!is_ready) {
+        return set_os_error(back_end);
     }
-    trampoline.shows_native = shows_native;
-    _PyPerfHook_UseAreas(&back_end->area_code, shows_native);
     if (_PyPerfHook_Install(tstate->interp) < 0) {
         PyErr_NoMemory();
         return -1;
@@ -376,36 +387,45 @@ _PyPerfTrampoline_Deactivate(PyThreadState *tstate)
 void
 _PyPerfTrampoline_HoldSymbols(void)
 {
+    _PyPerfProcess_Lock();
     trampoline.hold.is_active = true;
     trampoline.hold.is_only_for_imports = false;
     trampoline.hold.since = _PyPerfLabels_Nanoseconds();
+    _PyPerfProcess_Unlock();
 }
 
 void
 _PyPerfTrampoline_ReleaseSymbols(void)
 {
+    _PyPerfProcess_Lock();
     if (trampoline.hold.is_active) {
         trampoline.hold.is_active = false;
         if (trampoline.back_end != NULL && !trampoline.is_sealed) {
             write_or_warn();
         }
     }
+    _PyPerfProcess_Unlock();
 }
 
 int
 _PyPerfTrampoline_Seal(void)
 {
+    const BackEnd *failed = NULL;
+    _PyPerfProcess_Lock();
     if (trampoline.back_end != NULL && !trampoline.is_sealed
         && complete_file(trampoline.back_end) < 0) {
-        return set_os_error(trampoline.back_end);
+        failed = trampoline.back_end;
     }
-    trampoline.hold.is_active = false;
-    trampoline.child.has_no_file = false;
-    _PyPerfHook_AwaitCall(false);
-    _PyPerfHook_Seal(true);
-    trampoline.is_sealed = true;
-    _PyPerfLabels_Seal(true);
-    return 0;
+    else {
+        trampoline.hold.is_active = false;
+        trampoline.child.has_no_file = false;
+        _PyPerfHook_AwaitCall(false);
+        _PyPerfHook_Seal(true);
+        trampoline.is_sealed = true;
+        _PyPerfLabels_Seal(true);
+    }
+    _PyPerfProcess_Unlock();
+    return failed != NULL ? set_os_error(failed) : 0;
 }
 
 int
@@ -457,14 +477,16 @@ void
 _PyPerfTrampoline_FirstCall(void)
 {
     int error = errno;
+    _PyPerfProcess_Lock();
     if (trampoline.child.has_no_file && trampoline.back_end != NULL) {
         write_or_warn();
     }
+    _PyPerfProcess_Unlock();
     errno = error;
 }
 
-void
-_PyPerfTrampoline_Fini(void)
+static void
+finish(void)
 {
     if (trampoline.back_end == NULL || trampoline.is_sealed) {
         return;
@@ -476,6 +498,14 @@ _PyPerfTrampoline_Fini(void)
     }
     trampoline.back_end->close();
     trampoline.back_end = NULL;
+}
+
+void
+_PyPerfTrampoline_Fini(void)
+{
+    _PyPerfProcess_Lock();
+    finish();
+    _PyPerfProcess_Unlock();
 }
 
 /* --- Public functions; see Include/cpython/perf_trampoline.h ------------- */

@@ -22,6 +22,12 @@ extern void _PyPerfProcess_Init(void);
  * does nothing. */
 extern void _PyPerfProcess_Watch(void);
 
+/* For what all interpreters share, since each can have a GIL of its own.  The
+ * thread that has it must neither let go of its GIL nor run Python code.  A
+ * fork waits for it, so that the child finds everything whole. */
+extern void _PyPerfProcess_Lock(void);
+extern void _PyPerfProcess_Unlock(void);
+
 /* A number that a process has not in common with the one that forked it.
  * Makes no system call if the kernel has MADV_WIPEONFORK. */
 extern uint64_t _PyPerfProcess_Stamp(void);

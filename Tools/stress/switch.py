@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 
-import _xxsubinterpreters as interpreters
+from test.support import perf_interpreters as interpreters
 
 THREADS = 4
 BACK_ENDS = "perf", "perf_jit"
@@ -128,7 +128,7 @@ class Crowd:
         while not self._stop:
             interpreter = interpreters.create()
             for back_end in BACK_ENDS:
-                interpreters.run_string(
+                interpreters.raise_failure(interpreters.run_string(
                     interpreter,
                     "import sys\n"
                     f"sys.activate_stack_trampoline({back_end!r})\n"
@@ -136,7 +136,7 @@ class Crowd:
                     "f(50)\n"
                     "sys.deactivate_stack_trampoline()\n"
                     "f(50)\n"
-                    "sys.activate_stack_trampoline('perf')\n")
+                    "sys.activate_stack_trampoline('perf')\n"))
             interpreters.destroy(interpreter)
             self.interpreters += 1
             time.sleep(0.01)
@@ -199,7 +199,8 @@ def end_among_daemons(back_end):
     for target, args in ((work, [0]), (work, [1]), (switch, [])):
         threading.Thread(target=target, args=args, daemon=True).start()
     interpreter = interpreters.create()
-    interpreters.run_string(interpreter, "def f(): pass\nf()")
+    interpreters.raise_failure(interpreters.run_string(
+        interpreter, "def f(): pass\nf()"))
     time.sleep(random.uniform(0, 0.03))
 
 

@@ -694,6 +694,8 @@ static PyObject *
 testperf_after_fork_child(PyObject *Py_UNUSED(module),
                           PyObject *Py_UNUSED(ignored))
 {
+    /* What it undoes must have been done. */
+    PyOS_BeforeFork();
     PyOS_AfterFork_Child();
     Py_RETURN_NONE;
 }

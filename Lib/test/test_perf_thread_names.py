@@ -102,7 +102,7 @@ class NameTest(unittest.TestCase):
 
             show()
             in_thread("forker", fork)
-            """, "-X", "perf")
+            """, "-X", "perf", "-W", "ignore::DeprecationWarning")
         self.assertEqual(child, before)
 
 

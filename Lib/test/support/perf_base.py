@@ -9,5 +9,8 @@ import sys
 # A comprehension is part of the function that it stands in (PEP 709).
 INLINES_COMPREHENSIONS = sys.version_info >= (3, 12)
 
+# "yield from" and "await" resume a generator without a call in C.
+INLINES_SEND = sys.version_info >= (3, 12)
+
 # PyUnstable_PerfTrampoline_SetPersistAfterFork() returns what it was given.
 RETURNS_PERSIST = sys.version_info >= (3, 12)

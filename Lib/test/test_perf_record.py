@@ -59,7 +59,7 @@ def run(command, **kwargs):
                           **kwargs)
 
 
-# What stands between generators of which one awaits, or yields from, the other.
+# What stands between generators of which one yields from the other.
 SENT = [] if INLINES_SEND else [("gen",)]
 
 

@@ -31,7 +31,7 @@ upstream_of() {
     echo "${1%-*}"
 }
 
-version=$(sed -n "s/^$source_package //p" "$sources/origin")
+version=$(sed -n "s/^$source_package \([^,]*\).*/\1/p" "$sources/origin")
 dsc=$sources/download/${source_package}_$version.dsc
 [ -e "$dsc" ] || fail \
     "the base is $(cat "$sources/origin"), which is no source package of a" \

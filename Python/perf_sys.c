@@ -215,6 +215,20 @@ _PyPerfTrampoline_SysSeal(PyObject *Py_UNUSED(module),
     Py_RETURN_NONE;
 }
 
+const char _PyPerfTrampoline_SysAnnouncesNames_doc[] =
+"_announces_thread_names($module, /)\n"
+"--\n"
+"\n"
+"Return whether threading shall tell the kernel the names of threads.";
+
+PyObject *
+_PyPerfTrampoline_SysAnnouncesNames(PyObject *Py_UNUSED(module),
+                                    PyObject *Py_UNUSED(ignored))
+{
+    return PyBool_FromLong(_PyPerfTrampoline_IsActive(_PyThreadState_GET())
+                           && !_PyPerfTrampoline_IsSealed());
+}
+
 /* --- Options ------------------------------------------------------------- */
 
 typedef enum {NOT_GIVEN, OFF, ON, ON_WITH_NATIVE} Switch;

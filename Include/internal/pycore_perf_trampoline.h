@@ -29,10 +29,12 @@ extern PyObject *_PyPerfTrampoline_SysActivate(PyObject *, PyObject *,
 extern PyObject *_PyPerfTrampoline_SysDeactivate(PyObject *, PyObject *);
 extern PyObject *_PyPerfTrampoline_SysIsActive(PyObject *, PyObject *);
 extern PyObject *_PyPerfTrampoline_SysSeal(PyObject *, PyObject *);
+extern PyObject *_PyPerfTrampoline_SysAnnouncesNames(PyObject *, PyObject *);
 extern const char _PyPerfTrampoline_SysActivate_doc[];
 extern const char _PyPerfTrampoline_SysDeactivate_doc[];
 extern const char _PyPerfTrampoline_SysIsActive_doc[];
 extern const char _PyPerfTrampoline_SysSeal_doc[];
+extern const char _PyPerfTrampoline_SysAnnouncesNames_doc[];
 
 #define _PyPerfTrampoline_SYS_METHODDEFS                                      \
     {"activate_stack_trampoline",                                             \
@@ -43,7 +45,9 @@ extern const char _PyPerfTrampoline_SysSeal_doc[];
     {"is_stack_trampoline_active", _PyPerfTrampoline_SysIsActive,             \
      METH_NOARGS, _PyPerfTrampoline_SysIsActive_doc},                         \
     {"seal_stack_trampoline", _PyPerfTrampoline_SysSeal,                      \
-     METH_NOARGS, _PyPerfTrampoline_SysSeal_doc},
+     METH_NOARGS, _PyPerfTrampoline_SysSeal_doc},                             \
+    {"_announces_thread_names", _PyPerfTrampoline_SysAnnouncesNames,          \
+     METH_NOARGS, _PyPerfTrampoline_SysAnnouncesNames_doc},
 
 /* --- The trampoline (Python/perf_trampoline.c or ..._stub.c) ------------- */
 

@@ -52,6 +52,26 @@ class NameTest(unittest.TestCase):
         remove_map(process.pid)
         return output.splitlines()
 
+    def test_name_that_cannot_be_announced(self):
+        # The thread starts all the same.
+        code = """
+            import _thread_names
+            def fail(thread):
+                raise RuntimeError
+            _thread_names.announce = fail
+            in_thread("worker")
+            """
+        name = self.run_code("show()", "-X", "perf")
+        self.assertEqual(self.run_code(code, "-X", "perf"), name)
+
+    def test_no_name_is_announced_once_sealed(self):
+        code = """
+            sys.seal_stack_trampoline()
+            in_thread("worker")
+            """
+        name = self.run_code("show()", "-X", "perf")
+        self.assertEqual(self.run_code(code, "-X", "perf"), name)
+
     def test_names(self):
         code = """
             show()

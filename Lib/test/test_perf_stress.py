@@ -29,8 +29,8 @@ class StressTest(unittest.TestCase):
             self.skipTest(f"Tools/stress/{name} is only in the source tree")
         env = {name: value for name, value in os.environ.items()
                if not name.startswith("PYTHON")}
-        with subprocess.Popen([sys.executable, str(tool), *arguments,
-                               "--growth", GROWTH], env=env, text=True,
+        with subprocess.Popen([sys.executable, str(tool), *arguments],
+                              env=env, text=True,
                               stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as process:
             try:
@@ -44,10 +44,14 @@ class StressTest(unittest.TestCase):
 
     def test_switch(self):
         self.run_tool("switch.py", "--seconds", "3", "--switches", "3000",
-                      "--ends", "8")
+                      "--ends", "8", "--growth", GROWTH)
 
     def test_fork_storm(self):
-        self.run_tool("fork_storm.py", "--forks", "60", "--symbols", "1000")
+        self.run_tool("fork_storm.py", "--forks", "60", "--symbols", "1000",
+                      "--growth", GROWTH)
+
+    def test_interpreters(self):
+        self.run_tool("interpreters.py", "--functions", "500")
 
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ class SignalTest(MapTestCase):
             print("done")
         """)
 
+    @not_emulated("it writes a file when the C library looks for the stack")
     def test_file_size_limit_at_activation(self):
         self.check_full("""
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)

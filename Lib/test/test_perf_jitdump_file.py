@@ -488,12 +488,12 @@ class ForkTest(JitdumpTestCase):
         result = self.run_script("""
             pid = os.fork()
             if pid == 0:
+                own = path(os.getpid())     # the call makes the file
                 with open("/proc/self/maps") as maps:
                     for line in maps:
                         if ".dump" in line:
                             fields = line.split(maxsplit=5)
-                            print(fields[1], fields[5].rstrip()
-                                  == path(os.getpid()))
+                            print(fields[1], fields[5].rstrip() == own)
                 sys.stdout.flush()
                 os._exit(0)
             os.waitpid(pid, 0)

@@ -12,7 +12,6 @@ HEAD = b"PERFILE2" + struct.pack("<Q", 16)
 
 # Types of records.
 MMAP, LOST, COMM, EXIT, FORK, SAMPLE, MMAP2 = 1, 2, 3, 4, 7, 9, 10
-LOST_SAMPLES = 13
 ATTRIBUTES, TRACING_DATA, FINISHED_ROUND = 64, 66, 68
 
 COMM_IS_EXEC = 1 << 13      # a flag

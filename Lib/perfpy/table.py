@@ -43,12 +43,6 @@ def percent(part, whole):
     return f"{100 * part / whole if whole else 0:6.2f} %"
 
 
-def fit(line, width):
-    if width and len(line) > width:
-        return line[:width - 1] + "…"
-    return line
-
-
 def fit_file(profile, file, width):
     """Return the file's name, shortened from the front to a width."""
     shown = printable(file)

@@ -1,5 +1,6 @@
 /* C++ exceptions and the ends of threads, in programs that run Python below
- * them: for Lib/test/test_perf_unwind.py.  Built by Tools/build-testperf.sh.
+ * them: for Lib/test/test_perf_unwind.py.  Built by
+ * Tools/build/build-testperf.sh.
  *
  * Each destructor that has to run writes a word to standard output.
  */

@@ -1,5 +1,5 @@
 """The reader of jitdumps, test.support.perf_jitdump, and the tool that prints
-them with it, Tools/jitdump.py.
+them with it, Tools/profile/jitdump.py.
 """
 
 import os
@@ -90,7 +90,7 @@ class ParserTest(unittest.TestCase):
 
 
 class ToolTest(JitdumpTestCase):
-    """Tools/jitdump.py."""
+    """Tools/profile/jitdump.py."""
 
     def setUp(self):
         super().setUp()
@@ -99,9 +99,9 @@ class ToolTest(JitdumpTestCase):
     def tool_path(self):
         # Ours are links from the tree that is built to the repository.
         here = pathlib.Path(__file__).resolve()
-        tool = here.parents[2] / "Tools" / "jitdump.py"
+        tool = here.parents[2] / "Tools" / "profile" / "jitdump.py"
         if not tool.exists():
-            self.skipTest("Tools/jitdump.py is only in the source tree")
+            self.skipTest(f"{tool} is only in the source tree")
         return str(tool)
 
     def tool(self, *arguments, **kwargs):

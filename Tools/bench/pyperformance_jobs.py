@@ -2,8 +2,8 @@
 
 They need nothing but pyperf and the standard library.  Each is run as
 pyperf runs its own workers: one process, a fixed number of loops, no other
-process around it.  Used by bench.py, with what Tools/fetch-pyperformance.sh
-has unpacked.
+process around it.  Used by bench.py, with what
+Tools/bench/fetch-pyperformance.sh has unpacked.
 """
 
 # Name, directory, arguments, and the loops that take about half a second.

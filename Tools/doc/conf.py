@@ -10,8 +10,8 @@ project = "cpython-perf"
 version = release = "3.11"
 language = "en"
 root_doc = "perf"
-# From Doc/: Tools/build-doc.sh copies Doc/locale/ there, as Sphinx compiles
-# in place.
+# From Doc/: Tools/doc/build-doc.sh copies Doc/locale/ there, as Sphinx
+# compiles in place.
 locale_dirs = ["../build/locale"]
 gettext_compact = False
 gettext_copyright = "the cpython-perf authors"

@@ -15,7 +15,8 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 CORPUS = HERE / "corpus"
-sys.path[:0] = [str(TOP / "Lib" / "test" / "support"), str(TOP / "Tools")]
+sys.path[:0] = [str(TOP / "Lib" / "test" / "support"),
+                str(TOP / "Tools" / "profile")]
 import jitdump as tool
 import perf_jitdump
 from perf_jitdump import JIT_CODE_LOAD, JIT_CODE_UNWINDING_INFO
@@ -129,7 +130,7 @@ def written_again(dump, order, header_end):
 
 
 def printed(dump):
-    """Return what Tools/jitdump.py prints of dump."""
+    """Return what Tools/profile/jitdump.py prints of dump."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         tool.print_dump(dump)
     return out.getvalue()

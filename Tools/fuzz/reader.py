@@ -1,4 +1,4 @@
-"""The fuzzer's target for the jitdump's reader and Tools/jitdump.py.
+"""The fuzzer's target for the jitdump's reader and Tools/profile/jitdump.py.
 
 Run by fuzz.py, in our interpreter, with atheris: libFuzzer for Python.
 

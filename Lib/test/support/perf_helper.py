@@ -17,7 +17,8 @@ SMALL_QUARANTINE = {"ASAN_OPTIONS": ":".join(
 
 
 # The command that runs programs of this architecture on another, set by the
-# script that Tools/emulate.sh writes; empty if this processor can run them.
+# script that Tools/machine/emulate.sh writes; empty if this processor can run
+# them.
 EMULATOR = shlex.split(os.environ.get("PERF_TEST_EMULATOR", ""))
 
 

@@ -1,7 +1,8 @@
 """Read jitdump files, version 1, as in the kernel's tools/perf/Documentation.
 
-For Tools/jitdump.py, which prints one, and for the tests of the jitdump back
-end.  Reads those of other programs, too.  Imports nothing of the tests.
+For Tools/profile/jitdump.py, which prints one, and for the tests of the
+jitdump back end.  Reads those of other programs, too.  Imports nothing of the
+tests.
 
 A jitdump is a header and records, each with a header of its own.  Whatever
 does not fit together is a JitdumpError that says at which offset.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The part of Tools/check-deb.sh that runs in the Debian made for it.
+# The part of Tools/deb/check-deb.sh that runs in the Debian made for it.
 #
 # usage: packages.sh BASE DIRECTORY    with new.deb, next.deb and check/ in it
 set -eu

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Installs the package that `make deb` has built in a Debian made for it, profiles a
+# web application and a program in a virtual environment there, upgrades and
+# removes the package, and checks that the system is as it was.  Needs root and
+# the packages that Tools/machine/packages.txt has for it.  Called by .ci/run.
+#
+# usage: Tools/deb/check-deb.sh DIRECTORY
+#
+# DIRECTORY gets the Debian; it is kept, and used again if it is there.
+set -eu
+cd "$(dirname "$0")/../.."
+. Tools/base/base.sh
+. Tools/machine/debian-tree.sh
+package=python$base-perf
+
+fail() {
+    echo "check-deb: $1" >&2
+    exit 1
+}
+
+say() {
+    echo "check-deb: $1"
+}
+
+[ $# = 1 ] || fail "usage: Tools/deb/check-deb.sh DIRECTORY"
+deb=$(ls -t "dist/${package}"_*.deb 2>/dev/null | head -n 1)
+[ -n "$deb" ] || fail "there is no dist/${package}_*.deb; run make deb"
+
+say "lintian $deb"
+lintian --allow-root --fail-on error "$deb"
+
+say "making a Debian in $1"
+make_tree "$1"
+work=/root/check-deb
+rm -rf "$made$work"
+mkdir "$made$work"
+cp "$deb" "$made$work/new.deb"
+cp -R Tools/deb/check "$made$work/"
+# The same with a higher version, for the upgrade.
+scratch=$(mktemp -d)
+dpkg-deb -R "$deb" "$scratch/package"
+sed -i 's/^Version: .*/&+next/' "$scratch/package/DEBIAN/control"
+dpkg-deb --root-owner-group -b "$scratch/package" "$made$work/next.deb" >/dev/null
+rm -r "$scratch"
+
+in_tree sh $work/check/packages.sh "$base" $work

@@ -1,0 +1,77 @@
+# shellcheck shell=sh
+# A Debian in a directory, as it comes, of the release that this machine has.
+# To be sourced by Tools/machine/fresh-machine.sh and Tools/deb/check-deb.sh, as
+# root.
+#
+#   make_tree DIR [PACKAGE...]   makes it if it is not there, with the network's ways
+#                                of this machine, and mounts what programs need
+#   in_tree COMMAND...           runs a command in it
+#
+# What is mounted is unmounted when the script ends.  DIR is kept: remove it with
+# rm -r once nothing is mounted below it.
+
+tree_fail() {
+    echo "debian-tree: $1" >&2
+    exit 1
+}
+
+make_tree() {
+    [ "$(id -u)" = 0 ] || tree_fail "only root can make one"
+    command -v debootstrap >/dev/null || tree_fail \
+        "debootstrap is missing: apt-get install --no-install-recommends debootstrap"
+    # shellcheck disable=SC1091  # of the machine
+    tree_release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    # The mirror this machine uses for the release itself.
+    tree_mirror=$(apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(SITE)' \
+                      'Created-By: Packages' |
+                  sed -n "s/^Debian $tree_release //p" | head -n 1)
+    [ -n "$tree_mirror" ] || tree_fail \
+        "this machine's apt has no entry for $tree_release to take over"
+
+    made=$1
+    shift
+    if [ ! -e "$made/.made" ]; then
+        debootstrap --variant=minbase \
+            --include="$(echo ca-certificates "$@" | tr ' ' ',')" \
+            "$tree_release" "$made" "$tree_mirror"
+        touch "$made/.made"
+    fi
+    made=$(readlink -f "$made")
+
+    # What the way to the network takes here: names, mirrors, certificates.  Files
+    # that debootstrap made are replaced.
+    cp -L --remove-destination /etc/resolv.conf /etc/hosts "$made/etc/"
+    rm -rf "$made/etc/apt/sources.list" "$made/etc/apt/sources.list.d"
+    for item in apt ssl ca-certificates.conf; do
+        [ ! -e "/etc/$item" ] ||
+            cp -RL --remove-destination "/etc/$item" "$made/etc/"
+    done
+    for item in keyrings ca-certificates; do
+        [ ! -d "/usr/share/$item" ] ||
+            cp -RL --remove-destination "/usr/share/$item" "$made/usr/share/"
+    done
+    [ ! -d /usr/local/share/ca-certificates ] ||
+        cp -RL --remove-destination /usr/local/share/ca-certificates \
+            "$made/usr/local/share/"
+
+    mounted=
+    trap unmount_tree EXIT
+    trap 'exit 130' INT TERM
+    for point in proc sys dev dev/pts dev/shm; do
+        mkdir -p "$made/$point"
+        mount --bind "/$point" "$made/$point"
+        mounted="$point $mounted"
+    done
+}
+
+unmount_tree() {
+    for point in $mounted; do
+        umount "$made/$point"
+    done
+}
+
+in_tree() {
+    env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        LANG=C.UTF-8 TERM="${TERM:-dumb}" DEBIAN_FRONTEND=noninteractive \
+        chroot "$made" "$@"
+}

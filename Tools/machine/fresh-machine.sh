@@ -1,0 +1,41 @@
+#!/bin/sh
+# Makes a Debian as it comes, of this machine's release, with nothing but git, make
+# and ca-certificates, copies a clone of this repository into it, and runs a
+# command there.  Needs root, for debootstrap and chroot, and the package debootstrap.
+#
+# usage: Tools/machine/fresh-machine.sh [--as-user] DIRECTORY [COMMAND...]
+#
+# The command (default: make profile && make test) runs in the clone, as root or
+# as a user with sudo.  DIRECTORY is kept, and used again if it is there; with
+# --as-user that user's clone is another one.  Remove it with rm -r once nothing
+# is mounted below it, which this script sees to.
+set -eu
+cd "$(dirname "$0")/../.."
+. Tools/machine/debian-tree.sh
+
+user=root
+if [ "${1-}" = --as-user ]; then
+    user=tester
+    shift
+fi
+[ $# -gt 0 ] || tree_fail \
+    "usage: Tools/machine/fresh-machine.sh [--as-user] DIRECTORY [COMMAND...]"
+machine=$1
+shift
+command=${*:-make profile && make test}
+
+make_tree "$machine" git make
+
+home=/root
+if [ $user != root ]; then
+    home=/home/$user
+    in_tree sh -c "command -v sudo >/dev/null ||
+        { apt-get update -q && apt-get install -qy --no-install-recommends sudo; }
+        id $user >/dev/null 2>&1 || useradd --create-home --shell /bin/sh $user
+        echo '$user ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/$user"
+fi
+rm -rf "$made$home/cpython-perf"
+git clone -q --no-hardlinks . "$made$home/cpython-perf"
+in_tree chown -R $user: $home/cpython-perf
+
+in_tree su $user -c "cd $home/cpython-perf && $command"

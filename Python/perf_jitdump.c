@@ -29,6 +29,7 @@
 
 #include "Python.h"
 #include "pycore_perf_file.h"
+#include "pycore_perf_hook.h"      // _PyPerf_EnterAreaWithUnwindInfo()
 #include "pycore_perf_labels.h"
 #include "pycore_perf_trampoline.h"
 
@@ -99,9 +100,9 @@ typedef struct {
 extern const char _PyPerf_LabelModel[];
 #define LABEL_SIZE _PyPerfLabels_SIZE
 
-/* The code that makes areas, and the same with other unwind information. */
-extern const char _PyPerf_EnterAreaWithUnwindInfo[], _PyPerf_EnterAreaModel[];
-extern const char _PyPerf_ShareAreaWithUnwindInfo[], _PyPerf_ShareAreaModel[];
+/* What the dump says of _PyPerf_EnterAreaWithUnwindInfo() and
+   _PyPerf_ShareAreaWithUnwindInfo(): the same code with other information. */
+extern const char _PyPerf_EnterAreaModel[], _PyPerf_ShareAreaModel[];
 
 /* .eh_frame and .eh_frame_hdr as perf places them after the code. */
 typedef struct {
@@ -434,10 +435,10 @@ append_area_code(uint64_t *number)
 {
     const Dumped all[] = {
         dumped_code("_PyPerf_EnterAreaWithUnwindInfo",
-                    _PyPerf_EnterAreaWithUnwindInfo,
+                    (const char *)_PyPerf_EnterAreaWithUnwindInfo,
                     &unwinding.enter_area),
         dumped_code("_PyPerf_ShareAreaWithUnwindInfo",
-                    _PyPerf_ShareAreaWithUnwindInfo,
+                    (const char *)_PyPerf_ShareAreaWithUnwindInfo,
                     &unwinding.share_area),
     };
     char buffer[2048];

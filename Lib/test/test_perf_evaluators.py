@@ -4,7 +4,6 @@ What tools do is in Modules/_testperf_evaluators.c.  Everything runs in
 processes of its own: a tool that calls itself ends in a fault.
 """
 
-import re
 import textwrap
 import unittest
 from test.support import perf_walk, requires_subprocess

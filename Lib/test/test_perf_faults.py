@@ -15,7 +15,6 @@ PERF_TEST_FAULTS=script in the environment runs that script of faults only.
 
 import collections
 import dataclasses
-import functools
 import json
 import os
 import pathlib

@@ -18,7 +18,7 @@ from test import support
 from test.support import perf_jitdump
 from test.support.perf_helper import not_emulated
 from test.support.perf_jitdump_case import JitdumpTestCase
-from test.test_perf_map import mount_command
+from test.support.perf_map import mount_command
 
 # Functions for the programs, each of which sets a limit and may lift it again.
 LIMITS = """

@@ -16,16 +16,14 @@ Such a sample has no Python functions at all and is not looked at.
 import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
 import textwrap
 import unittest
-from test import support
 from test.support import perf_jitdump
-from test.support.perf_helper import remove_map, requires_trampoline
-from test.test_perf_record import PRELUDE, clean_environment, parse, run
+from test.support.perf_helper import requires_trampoline
+from test.support.perf_record import PRELUDE, clean_environment, parse, run
 
 FREQUENCY = "499"
 WORK = 1_500_000

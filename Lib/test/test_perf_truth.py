@@ -27,8 +27,8 @@ import tempfile
 import unittest
 from test import support
 from test.support.perf_helper import remove_map
-from test.test_perf_record import (RecordTestCase, clean_environment, parse,
-                                   run)
+from test.support.perf_record import (RecordTestCase, clean_environment,
+                                      parse, run)
 
 import _testperf
 

@@ -47,7 +47,7 @@ installed=$(dpkg-query -W -f '${Version}' "python$base" 2>/dev/null) || fail \
 options=${DEB_BUILD_OPTIONS-}
 case " $options " in
     *" parallel="*) ;;
-    *) options="$options parallel=$(getconf _NPROCESSORS_ONLN)" ;;
+    *) options="${options:+$options }parallel=$(getconf _NPROCESSORS_ONLN)" ;;
 esac
 if [ -z "${SOURCE_DATE_EPOCH-}" ]; then
     SOURCE_DATE_EPOCH=$([ -e .git ] && git log -1 --format=%ct 2>/dev/null ||

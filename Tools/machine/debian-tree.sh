@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# A Debian in a directory, as it comes, of the release that this machine has.
+# A Debian in a directory, as it comes, of the release that $tree_release names or
+# else of the one that this machine has.
 # To be sourced by Tools/machine/fresh-machine.sh and Tools/deb/check-deb.sh, as
 # root.
 #
@@ -20,13 +21,14 @@ make_tree() {
     command -v debootstrap >/dev/null || tree_fail \
         "debootstrap is missing: apt-get install --no-install-recommends debootstrap"
     # shellcheck disable=SC1091  # of the machine
-    tree_release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    machine_release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    tree_release=${tree_release:-$machine_release}
     # The mirror this machine uses for the release itself.
     tree_mirror=$(apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(SITE)' \
                       'Created-By: Packages' |
-                  sed -n "s/^Debian $tree_release //p" | head -n 1)
+                  sed -n "s/^Debian $machine_release //p" | head -n 1)
     [ -n "$tree_mirror" ] || tree_fail \
-        "this machine's apt has no entry for $tree_release to take over"
+        "this machine's apt has no entry for $machine_release to take over"
 
     made=$1
     shift
@@ -46,6 +48,8 @@ make_tree() {
         [ ! -e "/etc/$item" ] ||
             cp -RL --remove-destination "/etc/$item" "$made/etc/"
     done
+    find "$made/etc/apt" -name '*.list' -o -name '*.sources' |
+        xargs -r sed -i "s/\<$machine_release\>/$tree_release/g"
     for item in keyrings ca-certificates; do
         [ ! -d "/usr/share/$item" ] ||
             cp -RL --remove-destination "/usr/share/$item" "$made/usr/share/"

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Makes a Debian as it comes, of this machine's release, with nothing but git, make
-# and ca-certificates, copies a clone of this repository into it, and runs a
+# Makes a Debian as it comes, of this machine's release or another one, with nothing
+# but git, make and ca-certificates, copies a clone of this repository into it, and runs a
 # command there.  Needs root, for debootstrap and chroot, and the package debootstrap.
 #
-# usage: Tools/machine/fresh-machine.sh [--as-user] DIRECTORY [COMMAND...]
+# usage: Tools/machine/fresh-machine.sh [--release NAME] [--as-user] DIRECTORY
+#            [COMMAND...]
 #
 # The command (default: make profile && make test) runs in the clone, as root or
 # as a user with sudo.  DIRECTORY is kept, and used again if it is there; with
@@ -13,13 +14,17 @@ set -eu
 cd "$(dirname "$0")/../.."
 . Tools/machine/debian-tree.sh
 
+usage="[--release NAME] [--as-user] DIRECTORY [COMMAND...]"
 user=root
-if [ "${1-}" = --as-user ]; then
-    user=tester
+while :; do
+    case ${1-} in
+        --as-user) user=tester ;;
+        --release) tree_release=${2-}; shift ;;
+        "" | --*) tree_fail "usage: Tools/machine/fresh-machine.sh $usage" ;;
+        *) break ;;
+    esac
     shift
-fi
-[ $# -gt 0 ] || tree_fail \
-    "usage: Tools/machine/fresh-machine.sh [--as-user] DIRECTORY [COMMAND...]"
+done
 machine=$1
 shift
 command=${*:-make profile && make test}

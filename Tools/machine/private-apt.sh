@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # apt with a directory of its own: reads the machine's configuration and source
 # entries, leaves them as they are, and installs nothing.
-# Sourced by Tools/base/fetch-base.sh, fetch-peer.sh, fetch-perf.sh,
+ fetch-peer.sh, fetch-peer.sh, fetch-perf.sh,
 # fetch-sysroot.sh.
 #
 #   make_private_apt DIR        makes DIR anew, without source entries

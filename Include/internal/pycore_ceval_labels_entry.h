@@ -38,27 +38,28 @@ extern "C" {
 /* The base does not ask that before it inlines an __init__(). */
 #  define CEVAL_INLINES_INIT(tstate) (!CEVAL_PEP_523(tstate))
 
-#  define CEVAL_LOWEST _PyPerf_ENTRY_LOWEST(&entry_frame)
-#  define CEVAL_HAS_AREA() (entry_frame.instr_ptr == _PyPerf_LABELLED)
+#  define CEVAL_ENTRY (&_PyPerfBase_ENTRY_FRAME)
+#  define CEVAL_LOWEST _PyPerf_ENTRY_LOWEST(CEVAL_ENTRY)
+#  define CEVAL_HAS_AREA() (CEVAL_ENTRY->instr_ptr == _PyPerf_LABELLED)
 
 /* tstate->current_frame has become frame. */
-#  define CEVAL_NOTE_FRAME() ((void)(entry_frame.f_locals = (PyObject *)frame))
+#  define CEVAL_NOTE_FRAME() ((void)(CEVAL_ENTRY->f_locals = (PyObject *)frame))
 
 /* Let C that is called from now on find the records of this evaluator, if it
  * has an area. */
 #  define CEVAL_BEGIN_LABELS()                                            \
     do {                                                                  \
-        _PyPerf_MarkEntry(&entry_frame,                                   \
+        _PyPerf_MarkEntry(CEVAL_ENTRY,                                    \
                           throwflag & _PyPerf_NO_AREA                     \
-                          ? entry_frame.instr_ptr : _PyPerf_LABELLED,     \
+                          ? CEVAL_ENTRY->instr_ptr : _PyPerf_LABELLED,    \
                           CEVAL_OWN_RECORD, lowest);                      \
-        entry_frame.frame_obj = (PyFrameObject *)_PyPerf_entered;         \
+        CEVAL_ENTRY->frame_obj = (PyFrameObject *)_PyPerf_entered;        \
         CEVAL_NOTE_FRAME();                                               \
-        _PyPerf_entered = &entry_frame;                                   \
+        _PyPerf_entered = CEVAL_ENTRY;                                    \
     } while (0)
 
 #  define CEVAL_END_LABELS() \
-       ((void)(_PyPerf_entered = _PyPerf_ENTRY_BEFORE(&entry_frame)))
+       ((void)(_PyPerf_entered = _PyPerf_ENTRY_BEFORE(CEVAL_ENTRY)))
 
 #  define CEVAL_THROWS() (throwflag & ~_PyPerf_NO_AREA)
 
@@ -67,7 +68,7 @@ extern "C" {
     do {                                                                  \
         _PyPerf_record *caller = CEVAL_LINK;                              \
         _PyPerf_offset offset = *_PyCode_LabelOffset(                     \
-            (PyCodeObject *)frame->f_executable);                         \
+            (PyCodeObject *)_PyPerfBase_OBJECT(frame->f_executable));     \
         CEVAL_NOTE_FRAME();                                               \
         if (caller == CEVAL_LOWEST || offset == 0) {                      \
             goto push_label_slowly;                                       \
@@ -93,7 +94,8 @@ extern "C" {
 
 /* The frame that cleans up after __init__() has no label. */
 #  define CEVAL_IS_CLEANUP(frame) \
-       ((frame)->f_executable == (PyObject *)&_Py_InitCleanup)
+       (_PyPerfBase_OBJECT((frame)->f_executable)                         \
+        == (PyObject *)&_Py_InitCleanup)
 
 /* The same when dying has returned. */
 #  define CEVAL_POP_LABEL_OF(dying)                                       \
@@ -126,19 +128,22 @@ extern "C" {
         }                                                                 \
         _PyInterpreterFrame *callee = frame;                              \
         PyGenObject *generator = callee->owner == FRAME_OWNED_BY_GENERATOR \
-                                 ? _PyFrame_GetGenerator(callee) : NULL;  \
+                                 ? _PyPerfBase_GENERATOR(callee) : NULL;  \
         frame = tstate->current_frame = callee->previous;                 \
         CEVAL_NOTE_FRAME();                                               \
         PyObject *result = _PyPerfTrampoline_EvalInNewArea(tstate, callee, \
                                                            CEVAL_LOWEST); \
         if (result == NULL) {                                             \
             frame->return_offset = 0;                                     \
-            goto resume_with_error;                                       \
+            next_instr = frame->instr_ptr;                                \
+            stack_pointer = _PyFrame_GetStackPointer(frame);              \
+            goto error;                                                   \
         }                                                                 \
-        _PyFrame_StackPush(frame, result);                                \
+        _PyFrame_StackPush(frame, _PyPerfBase_REFERENCE(result));         \
         next_instr = frame->instr_ptr                                     \
                      + ceval_return_offset(frame, generator);             \
-        goto resume_frame;                                                \
+        stack_pointer = _PyFrame_GetStackPointer(frame);                  \
+        DISPATCH();                                                       \
     }
 
 /* Where frame goes on when a function that it has called has come to its end,

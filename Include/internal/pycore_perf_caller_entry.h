@@ -66,7 +66,7 @@ extern __thread __attribute__((tls_model("initial-exec")))
 static inline int
 _PyPerf_IsEntry(const _PyInterpreterFrame *frame)
 {
-    return frame->owner == FRAME_OWNED_BY_CSTACK;
+    return frame->owner == _PyPerfBase_ENTRY_OWNER;
 }
 
 static inline int
@@ -168,9 +168,9 @@ _PyPerf_BeginToStandIn(PyThreadState *tstate, _PyPerf_StandIn *entry,
                        _PyPerf_record *own, _PyPerf_record *lowest)
 {
     *entry = (_PyInterpreterFrame){
-        .f_executable = Py_None,
+        .f_executable = _PyPerfBase_REFERENCE(Py_None),
         .previous = tstate->current_frame,
-        .owner = FRAME_OWNED_BY_CSTACK,
+        .owner = _PyPerfBase_ENTRY_OWNER,
     };
     _PyPerf_MarkEntry(entry, _PyPerf_STAND_IN, own, lowest);
     tstate->current_frame = entry;

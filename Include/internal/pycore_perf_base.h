@@ -1,0 +1,69 @@
+#ifndef Py_INTERNAL_PERF_BASE_H
+#define Py_INTERNAL_PERF_BASE_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef Py_BUILD_CORE
+#  error "this header requires Py_BUILD_CORE define"
+#endif
+
+/* What our C files have to know of the CPython that they are part of: nothing
+ * else of ours in C depends on the version.  Each base has a header of its own,
+ * pycore_perf_facts.h in patches/3.X/files/.
+ *
+ * _PyPerfBase_HAS_CFRAME      defined if tstate->cframe leads to the evaluator;
+ *     otherwise an evaluator has an entry frame
+ * _PyPerfBase_CODE(frame)     the code object of a Python function's frame
+ * _PyPerfBase_CURRENT_FRAME(tstate)    that of what runs
+ * _PyPerfBase_Function(frame)     frame or, if it is not a Python function's,
+ *     the next one behind it that is, or NULL
+ * _PyPerfBase_GENERATOR_CODE(generator)    that of a generator, borrowed
+ * _PyPerfBase_HASH(bytes, length)
+ * _PyPerfBase_DEPTH(tstate)   how deep Python functions have called
+ * _PyPerfBase_PERSIST_RESULT(enable)     what
+ *     PyUnstable_PerfTrampoline_SetPersistAfterFork() returns
+ * _PyPerfBase_PROFILING(config)   what a PyConfig says: -1 if nothing, else 0
+ *     for off or the number of a back end, from 1, in the order "perf",
+ *     "perf_jit"
+ *
+ * Facts of bases with entry frames, from which some of the above follow:
+ *
+ * _PyPerfBase_ENTRY_OWNER     the owner that tells an entry frame from others
+ * _PyPerfBase_ENTRY_FRAME     the evaluator's variable
+ * _PyPerfBase_OBJECT(reference)    the object, borrowed, that a member of a
+ *     frame refers to
+ * _PyPerfBase_REFERENCE(object)    the other way round; the reference is stolen
+ * _PyPerfBase_GENERATOR_FRAME(generator), _PyPerfBase_GENERATOR(frame) */
+
+#include "pycore_perf_facts.h"
+
+#ifndef _PyPerfBase_HAS_CFRAME
+
+#  define _PyPerfBase_CODE(frame) _PyFrame_GetCode(frame)
+#  define _PyPerfBase_GENERATOR_CODE(generator) \
+       _PyFrame_GetCode(_PyPerfBase_GENERATOR_FRAME(generator))
+#  define _PyPerfBase_DEPTH(tstate) \
+       ((tstate)->py_recursion_limit - (tstate)->py_recursion_remaining)
+#  define _PyPerfBase_PERSIST_RESULT(enable) (enable)
+#  define _PyPerfBase_PROFILING(config) ((config)->perf_profiling)
+#  define _PyPerfBase_CURRENT_FRAME(tstate) ((tstate)->current_frame)
+
+/* Not entry frames, nor that which cleans up after __init__(). */
+static inline _PyInterpreterFrame *
+_PyPerfBase_Function(_PyInterpreterFrame *frame)
+{
+    while (frame != NULL
+           && (frame->owner == _PyPerfBase_ENTRY_OWNER
+               || Py_IsNone(_PyPerfBase_OBJECT(frame->f_funcobj)))) {
+        frame = frame->previous;
+    }
+    return frame;
+}
+
+#endif /* !_PyPerfBase_HAS_CFRAME */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* !Py_INTERNAL_PERF_BASE_H */

@@ -1,0 +1,18 @@
+#ifndef Py_INTERNAL_PERF_FACTS_H
+#define Py_INTERNAL_PERF_FACTS_H
+
+/* The facts of CPython 3.11; included by pycore_perf_base.h, which says what
+ * they are. */
+
+#define _PyPerfBase_HAS_CFRAME
+#define _PyPerfBase_CODE(frame) ((frame)->f_code)
+#define _PyPerfBase_GENERATOR_CODE(generator) ((generator)->gi_code)
+#define _PyPerfBase_HASH(bytes, length) _Py_HashBytes(bytes, length)
+#define _PyPerfBase_DEPTH(tstate) \
+    ((tstate)->recursion_limit - (tstate)->recursion_remaining)
+#define _PyPerfBase_PERSIST_RESULT(enable) 0
+#define _PyPerfBase_PROFILING(config) (-1)
+#define _PyPerfBase_CURRENT_FRAME(tstate) ((tstate)->cframe->current_frame)
+#define _PyPerfBase_Function(frame) (frame)
+
+#endif /* !Py_INTERNAL_PERF_FACTS_H */

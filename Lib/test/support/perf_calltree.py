@@ -7,6 +7,8 @@ by test_perfpy_stacks.py.
 
 import random
 
+from test.support.perf_base import INLINES_COMPREHENSIONS
+
 HEAD = '''\
 import ctypes, functools, hashlib, json, os, re, sqlite3, sys, threading, time
 import zlib
@@ -69,7 +71,9 @@ WAYS = {
     "re": ("LETTER.sub({0}, 'xa')", ()),
     "generator": ("for _ in ({0}() for _ in (1,)): pass",
                   ("{1}.<locals>.<genexpr>",)),
-    "comprehension": ("[{0}() for _ in (1,)]", ("{1}.<locals>.<listcomp>",)),
+    "comprehension": ("[{0}() for _ in (1,)]",
+                      () if INLINES_COMPREHENSIONS
+                      else ("{1}.<locals>.<listcomp>",)),
     "exec": ("exec('{0}()')", ("<module>",)),
     "callback": ("CALLBACK({0})(1)", ()),
     "qsort": ("QSORT((ctypes.c_int * 2)(2, 1), 2, 4, COMPARE({0}))", ()),

@@ -27,10 +27,10 @@ class Sorter:
     def method(self, items):
         return sorted(items, key=self.key)
     def key(self, item):
-        return [leaf() for _ in "a"]
+        return list(map(leaf, "a"))
 
-def leaf():
-    return id(42)
+def leaf(item):
+    return id(item)
 
 def generator(depth):
     if depth:
@@ -46,7 +46,7 @@ def main():
 
 main()
 """
-    EXPECTED = ["leaf", "<listcomp>", "key", "method", *["generator"] * 4,
+    EXPECTED = ["leaf", "key", "method", *["generator"] * 4,
                 *["recurse"] * 41, "main", "<module>"]
 
     def setUp(self):
@@ -65,7 +65,8 @@ main()
                     "-iex", "set auto-load no", *options],
                    env=clean_environment(), stdin=subprocess.DEVNULL)
 
-    def test_backtrace(self):
+    def backtrace(self, *options):
+        """Return the names that py-bt shows."""
         with tempfile.TemporaryDirectory() as directory:
             script = os.path.join(directory, "script.py")
             with open(script, "w") as file:
@@ -74,14 +75,20 @@ main()
                               "-ex", "set breakpoint pending on",
                               "-ex", "break builtin_id", "-ex", "run",
                               "-ex", "py-bt", "-ex", "kill", "--args",
-                              sys.executable, "-X", "perf", script)
+                              sys.executable, *options, script)
         pid = re.search(r"^pid (\d+)$", result.stdout, re.MULTILINE)
         if pid is None:
             self.skipTest(f"gdb cannot run a program: {result.stderr[-500:]}")
         remove_map(pid[1])
         backtrace = result.stdout.partition("Traceback (most recent call")[2]
         self.assertTrue(backtrace, result.stdout + result.stderr)
-        names = re.findall(r"^  File .*, in (.*)$", backtrace, re.MULTILINE)
+        return re.findall(r"^  File .*, in (.*)$", backtrace, re.MULTILINE)
+
+    def test_backtrace(self):
+        names = self.backtrace("-X", "perf")
+        if names != self.EXPECTED and self.backtrace() != self.EXPECTED:
+            self.skipTest("this compiler has left out of the debug "
+                          "information what py-bt needs, with labels or not")
         self.assertEqual(names, self.EXPECTED)
 
 

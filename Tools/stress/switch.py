@@ -126,7 +126,8 @@ class Crowd:
 
     def _interpret(self):
         while not self._stop:
-            interpreter = interpreters.create()
+            # Some bases give back no memory of isolated ones.
+            interpreter = interpreters.create(isolated=False)
             for back_end in BACK_ENDS:
                 interpreters.raise_failure(interpreters.run_string(
                     interpreter,

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Writes one patch with everything in it, our files, the seams and the generated
-# parts of configure, for `patch -p1` in a vanilla tree of the base's
-# version.  Called by `make export`.
+# Writes one patch with everything in it, our files, the seams and what is generated
+# from them, for `patch -p1` in a vanilla tree of the base's version.  Called by `make export`.
 #
 # usage: Tools/patches/export-patch.sh FILE
 set -eu
@@ -22,7 +21,9 @@ fi
 generated='configure pyconfig.h.in'
 seams=$(files_in_patches)
 mkdir "$scratch/a" "$scratch/b" "$scratch/regenerated"
-for file in $seams $generated configure.ac aclocal.m4; do
+for file in $seams $(replaced_files) $(generated_files) \
+    configure.ac aclocal.m4
+do
     [ ! -e "$sources/vanilla/$file" ] || for side in a b; do
         mkdir -p "$scratch/$side/$(dirname "$file")"
         cp -p "$sources/vanilla/$file" "$scratch/$side/$file"
@@ -42,6 +43,16 @@ for file in $(Tools/patches/overlay-files.sh | grep -v '\.png$'); do
     mkdir -p "$scratch/b/$(dirname "$place")"
     cp "$file" "$scratch/b/$place"
 done
+
+# The base's own generators need the rest of it.
+if [ -e "$patches/generated" ]; then
+    cp -a "$sources/vanilla/." "$scratch/whole"
+    cp -a "$scratch/b/." "$scratch/whole"
+    Tools/base/generate-code.sh "$scratch/whole"
+    sed '/^#/d; /^$/d; s/ .*//' "$patches/generated" | while read -r file; do
+        cp -p "$scratch/whole/$file" "$scratch/b/$file"
+    done
+fi
 
 # Autoconf here may differ in details from the one that the release was made
 # with.  So both sides are generated here, and their difference is exported.

@@ -26,17 +26,19 @@ IS_EMULATED = "PERF_TEST_EMULATOR" in os.environ
 # What the patches touch: the evaluator and frames, sys, start-up, fork, code
 # objects, specialisation, and their observers (debugger, tracing, traceback).
 STOCK_TESTS = """
-    test__xxsubinterpreters test_asyncgen test_atexit test_audit test_capi
-    test_class test_cmd_line test_cmd_line_script test_code
-    test_concurrent_futures test_contextlib test_coroutines test_ctypes
-    test_descr test_dis test_embed test_exceptions test_extcall
-    test_faulthandler test_fork1 test_frame test_gdb test_generators
-    test_generator_stop test_getpath test_inspect test_interpreters
-    test_multiprocessing_fork test_multiprocessing_forkserver
-    test_multiprocessing_spawn test_opcache test_opcodes test_os test_posix
-    test_raise test_scope test_subprocess test_super test_support test_sys
-    test_sys_setprofile test_sys_settrace test_sysconfig test_thread
-    test_threadedtempfile test_threading test_threading_local
+    test__interpchannels test__interpreters test__xxsubinterpreters
+    test_asyncgen test_atexit test_audit test_capi test_class test_cmd_line
+    test_cmd_line_script test_code test_concurrent_futures test_contextlib
+    test_coroutines test_ctypes test_descr test_dis test_embed
+    test_exceptions test_extcall test_external_inspection test_faulthandler
+    test_fork1 test_frame test_free_threading test_gdb test_generator_stop
+    test_generators test_getpath test_inspect test_interpreters
+    test_monitoring test_multiprocessing_fork
+    test_multiprocessing_forkserver test_multiprocessing_spawn test_opcache
+    test_opcodes test_os test_posix test_profiling test_raise
+    test_samply_profiler test_scope test_subprocess test_super test_support
+    test_sys test_sys_setprofile test_sys_settrace test_sysconfig
+    test_thread test_threadedtempfile test_threading test_threading_local
     test_threadsignals test_trace test_traceback test_tracemalloc test_with
     test_yield_from
     """.split()

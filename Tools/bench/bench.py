@@ -2,10 +2,9 @@
 """Measure what the perf trampoline costs.
 
 Runs every script with the trampoline off and on, and as well, if asked to,
-under the unpatched base (--base), or under another CPython that has the
-feature, off and on (--peer).  The runs are interleaved, because these machines
-are noisy: only ratios within one call of this program mean anything.  Times
-are user + system CPU time, the least of all rounds.
+under the unpatched base (--base).  The runs are interleaved, because these
+machines are noisy: only ratios within one call of this program mean anything.
+Times are user + system CPU time, the least of all rounds.
 
 With --callgrind it counts instructions instead, which is exact and slow.
 """
@@ -114,14 +113,6 @@ def describe(python):
     return run.stdout.strip()
 
 
-def short_version(python):
-    run = subprocess.run(
-        [python, "-I", "-c",
-         "import sys; print('%d.%d' % sys.version_info[:2])"],
-        stdout=subprocess.PIPE, text=True, check=True)
-    return run.stdout.strip()
-
-
 def table(args):
     """Return the variants, each with its command, and the columns."""
     option = ["-X", args.option]
@@ -134,11 +125,6 @@ def table(args):
                    Column("on/off", "on", "off")]
     else:
         columns = [Column(unit, "off"), Column("on/off", "on", "off")]
-    if args.peer:
-        peer = short_version(args.peer)
-        variants |= {"peer off": [args.peer], "peer on": [args.peer, *option]}
-        columns += [Column(f"{peer} {unit}", "peer off"),
-                    Column(f"{peer} on/off", "peer on", "peer off")]
     return variants, columns
 
 
@@ -154,9 +140,6 @@ def all_jobs(args):
         jobs.append(Job(STARTUP, ["-c", "pass"], args.startup))
     if args.only:
         jobs = [job for job in jobs if job.name in args.only]
-    if args.callgrind:
-        for job in jobs:
-            job.rounds = 1
     return jobs
 
 
@@ -187,7 +170,6 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("python", help="the patched interpreter")
     parser.add_argument("--base", help="the unpatched interpreter")
-    parser.add_argument("--peer", help="another CPython that has the feature")
     parser.add_argument("--pyperformance", type=pathlib.Path, metavar="DIR",
                         help="add benchmarks of pyperformance, which is, "
                              "with pyperf, unpacked in DIR")
@@ -217,9 +199,12 @@ def main():
     args = parse_arguments()
     variants, columns = table(args)
     jobs = all_jobs(args)
+    if args.callgrind:
+        for job in jobs:
+            job.rounds = 1
     if not jobs:
         sys.exit(f"bench: there is no script called {args.only[0]}")
-    for name in ("base", "python", "peer"):
+    for name in ("base", "python"):
         if python := getattr(args, name):
             print(f"{name}: {describe(python)}")
     print_row("script", columns, [column.title for column in columns])

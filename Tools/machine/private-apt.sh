@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # apt with a directory of its own: reads the machine's configuration and source
 # entries, leaves them as they are, and installs nothing.
-# Sourced by Tools/base/fetch-base.sh, fetch-autoconf.sh, fetch-peer.sh,
-# fetch-perf.sh, fetch-sysroot.sh.
+# Sourced by Tools/base/fetch-base.sh, fetch-autoconf.sh, fetch-perf.sh,
+# fetch-sysroot.sh.
 #
 #   make_private_apt DIR        makes DIR anew, without source entries
 #   make_private_apt DIR ARCH   the same for another architecture, for a machine

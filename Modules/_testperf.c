@@ -304,6 +304,52 @@ testperf_python_stack(PyObject *Py_UNUSED(module),
     return list;
 }
 
+PyDoc_STRVAR(labels_and_lines_doc,
+"labels_and_lines() -> (addresses, [(code object, line or None), ...])\n"
+"\n"
+"What labels() returns and, of all running functions, what frame.f_lineno\n"
+"says at that moment.");
+
+static int
+append_line(PyObject *list, PyFrameObject *frame)
+{
+    PyObject *line = PyObject_GetAttrString((PyObject *)frame, "f_lineno");
+    PyObject *item = line == NULL ? NULL
+                     : Py_BuildValue("NN", PyFrame_GetCode(frame), line);
+    int result = item == NULL ? -1 : PyList_Append(list, item);
+    Py_XDECREF(item);
+    return result;
+}
+
+static PyObject *
+testperf_labels_and_lines(PyObject *Py_UNUSED(module),
+                          PyObject *Py_UNUSED(ignored))
+{
+    const char *reason;
+    PyObject *labels = list_of_walk((uintptr_t)__builtin_frame_address(0),
+                                    append_label, &reason);
+    PyObject *lines = labels == NULL ? NULL : PyList_New(0);
+    if (lines == NULL) {
+        Py_XDECREF(labels);
+        return NULL;
+    }
+    int result = 0;
+    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+    while (frame != NULL && result == 0) {
+        PyFrameObject *back = PyFrame_GetBack(frame);
+        result = append_line(lines, frame);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+    if (result < 0) {
+        Py_DECREF(labels);
+        Py_DECREF(lines);
+        return NULL;
+    }
+    return Py_BuildValue("NN", labels, lines);
+}
+
 PyDoc_STRVAR(stack_pointer_doc,
 "stack_pointer() -> address\n"
 "\n"
@@ -337,6 +383,13 @@ static struct {
     } labels[1 << 14];                  /* a hash table */
     unsigned long unlabelled;           /* walks without any label */
     unsigned long lost_labels;          /* the table was full */
+    PyThreadState *tstate;
+    struct {
+        uintptr_t label;                /* the innermost */
+        const PyCodeObject *code;       /* what the interpreter says instead */
+        ptrdiff_t instruction;          /* its offset in the code, in bytes */
+    } newest[1 << 12];                  /* the first walks with a label */
+    size_t newest_count;
 } sampler;
 
 static void
@@ -357,6 +410,26 @@ count_label(uintptr_t address, bool is_innermost)
     sampler.lost_labels++;
 }
 
+/* Whose label should it be, and which instruction's?  Between any two of the
+   evaluator's instructions, its frame can be read but need not be right. */
+static void
+note_innermost(uintptr_t label)
+{
+    const _PyInterpreterFrame *frame = _PyPerfBase_Function(
+        _PyPerfBase_CURRENT_FRAME(sampler.tstate));
+    if (frame == NULL
+        || sampler.newest_count == Py_ARRAY_LENGTH(sampler.newest)) {
+        return;
+    }
+    PyCodeObject *code = _PyPerfBase_CODE(frame);
+    const size_t i = sampler.newest_count++;
+    sampler.newest[i].label = label;
+    sampler.newest[i].code = code;
+    sampler.newest[i].instruction =
+        (char *)_PyPerfBase_SHOWN_INSTRUCTION(frame)
+        - (char *)_PyCode_CODE(code);
+}
+
 typedef struct {
     uintptr_t last;             /* the address before this one */
     const Code *last_code;      /* what it is in; NULL: it is a label */
@@ -372,6 +445,9 @@ sample_address(uintptr_t address, void *arg)
     const Code *here = code_at(address);
     walk->position++;
     if (here == NULL) {
+        if (walk->labels == 0) {
+            note_innermost(address);
+        }
         count_label(address, walk->labels++ == 0);
         /* Labels follow the code that made their area.  At the very top it
            may be missing: while the evaluator sets up its stack frame. */
@@ -491,6 +567,7 @@ testperf_start_sampler(PyObject *Py_UNUSED(module), PyObject *args)
     memset(&sampler, 0, sizeof(sampler));
     sampler.area_low = (uintptr_t)low;
     sampler.area_high = (uintptr_t)high;
+    sampler.tstate = PyThreadState_Get();
 
     struct sigaction action = {.sa_sigaction = sample,
                                .sa_flags = SA_SIGINFO | SA_RESTART};
@@ -535,6 +612,23 @@ sampled_labels(void)
 }
 
 static PyObject *
+sampled_newest(void)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < sampler.newest_count; i++) {
+        PyObject *item = Py_BuildValue(
+            "KKn", (unsigned long long)sampler.newest[i].label,
+            (unsigned long long)(uintptr_t)sampler.newest[i].code,
+            (Py_ssize_t)sampler.newest[i].instruction);
+        if (item == NULL || PyList_Append(list, item) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *
 sampled_bad_walks(void)
 {
     PyObject *bad = PySet_New(NULL);
@@ -561,6 +655,8 @@ PyDoc_STRVAR(stop_sampler_doc,
 "unlabelled: walks that met no label\n"
 "labels: {label: how often it was the innermost}, of all labels met\n"
 "lost_labels: how many there was no room to remember\n"
+"newest: of the first walks, the innermost label, and what the interpreter\n"
+"runs: the id of a code object and the offset of an instruction\n"
 "bad: how many walks went wrong\n"
 "bad_walks: {(what went wrong, address interrupted)} of the first few");
 
@@ -574,16 +670,19 @@ testperf_stop_sampler(PyObject *Py_UNUSED(module),
     }
     disarm_sampler();
     PyObject *labels = sampled_labels();
-    PyObject *bad_walks = labels == NULL ? NULL : sampled_bad_walks();
+    PyObject *newest = labels == NULL ? NULL : sampled_newest();
+    PyObject *bad_walks = newest == NULL ? NULL : sampled_bad_walks();
     if (bad_walks == NULL) {
         Py_XDECREF(labels);
+        Py_XDECREF(newest);
         return NULL;
     }
-    return Py_BuildValue("{sksksksNsksksN}",
+    return Py_BuildValue("{sksksksNsNsksksN}",
                          "walks", sampler.walks,
                          "elsewhere", sampler.elsewhere,
                          "unlabelled", sampler.unlabelled,
                          "labels", labels,
+                         "newest", newest,
                          "lost_labels", sampler.lost_labels,
                          "bad", sampler.bad,
                          "bad_walks", bad_walks);
@@ -874,6 +973,8 @@ static PyMethodDef testperf_methods[] = {
     {"walk", testperf_walk, METH_NOARGS, walk_doc},
     {"labels", testperf_labels, METH_NOARGS, labels_doc},
     {"python_stack", testperf_python_stack, METH_NOARGS, python_stack_doc},
+    {"labels_and_lines", testperf_labels_and_lines, METH_NOARGS,
+     labels_and_lines_doc},
     {"stack_pointer", testperf_stack_pointer, METH_NOARGS, stack_pointer_doc},
     {"start_sampler", testperf_start_sampler, METH_VARARGS, start_sampler_doc},
     {"stop_sampler", testperf_stop_sampler, METH_NOARGS, stop_sampler_doc},

@@ -187,12 +187,19 @@
         ENTER_AREA _PyPerf_EnterAreaModel, 1
         SHARE_AREA _PyPerf_ShareAreaModel, 1
 
-        BEGIN_FUNCTION _PyPerf_EnterWithoutArea
+        .macro  ENTER_WITHOUT_AREA name, evaluator
+        BEGIN_FUNCTION \name
         BTI_C                           // may be reached by an indirect call
         mov     x3, x29                 // lowest slot: what the link will be
-        b       _PyEval_EvalFrameDefault_labelled
-        .hidden _PyEval_EvalFrameDefault_labelled
-        END_FUNCTION _PyPerf_EnterWithoutArea
+        b       \evaluator
+        .hidden \evaluator
+        END_FUNCTION \name
+        .endm
+
+        ENTER_WITHOUT_AREA _PyPerf_EnterWithoutArea, \
+                           _PyEval_EvalFrameDefault_labelled
+        ENTER_WITHOUT_AREA _PyPerf_EnterLinesWithoutArea, \
+                           _PyEval_EvalFrameDefault_lines
 
         .section .note.cpython-perf
 .Lpoints_end:

@@ -164,11 +164,18 @@
         ENTER_AREA _PyPerf_EnterAreaModel, 1
         SHARE_AREA _PyPerf_ShareAreaModel, 1
 
-        BEGIN_FUNCTION _PyPerf_EnterWithoutArea
+        .macro  ENTER_WITHOUT_AREA name, evaluator
+        BEGIN_FUNCTION \name
         mv      a3, s0                  # lowest slot: what the link will be
-        tail    _PyEval_EvalFrameDefault_labelled
-        .hidden _PyEval_EvalFrameDefault_labelled
-        END_FUNCTION _PyPerf_EnterWithoutArea
+        tail    \evaluator
+        .hidden \evaluator
+        END_FUNCTION \name
+        .endm
+
+        ENTER_WITHOUT_AREA _PyPerf_EnterWithoutArea, \
+                           _PyEval_EvalFrameDefault_labelled
+        ENTER_WITHOUT_AREA _PyPerf_EnterLinesWithoutArea, \
+                           _PyEval_EvalFrameDefault_lines
 
         .section .note.cpython-perf
 .Lpoints_end:

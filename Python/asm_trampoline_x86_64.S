@@ -59,7 +59,7 @@
 
    enters the labelled evaluator as if it had been called directly.  It takes
    no stack, and has no label: an evaluator whose lowest slot is its link never
-   writes to it.  */
+   writes to it.  _PyPerf_EnterLinesWithoutArea enters the one for lines.  */
 
 #ifdef __CET__
 #  include <cet.h>                      /* property note for IBT and SHSTK */
@@ -191,11 +191,18 @@
         ENTER_AREA _PyPerf_EnterAreaModel, 1
         SHARE_AREA _PyPerf_ShareAreaModel, 1
 
-        BEGIN_FUNCTION _PyPerf_EnterWithoutArea
+        .macro  ENTER_WITHOUT_AREA name, evaluator
+        BEGIN_FUNCTION \name
         movq    %rbp, %rcx              /* lowest slot: what is the link */
-        jmp     _PyEval_EvalFrameDefault_labelled
-        .hidden _PyEval_EvalFrameDefault_labelled
-        END_FUNCTION _PyPerf_EnterWithoutArea
+        jmp     \evaluator
+        .hidden \evaluator
+        END_FUNCTION \name
+        .endm
+
+        ENTER_WITHOUT_AREA _PyPerf_EnterWithoutArea, \
+                           _PyEval_EvalFrameDefault_labelled
+        ENTER_WITHOUT_AREA _PyPerf_EnterLinesWithoutArea, \
+                           _PyEval_EvalFrameDefault_lines
 
         .section .note.cpython-perf
 .Lpoints_end:

@@ -3,7 +3,7 @@
  * Py_CEVAL_LABELLED switches on the macros of pycore_ceval_labels.h and leaves
  * out ceval.c's public functions, so that this file defines one symbol.  It is
  * reached only through _PyPerf_EnterArea(); with the trampoline off not one of
- * its instructions runs.
+ * its instructions runs.  Included by ceval_lines.c, it makes another one.
  *
  * The function keeps the name _PyEval_EvalFrameDefault, by which gdb's py-bt
  * knows an evaluator, and is linked by another one that starts with it,
@@ -29,6 +29,6 @@ static PyObject *_PyEval_EvalFrameDefault(PyThreadState *tstate,
 
 #include "ceval.c"
 
-extern __typeof__(_PyEval_EvalFrameDefault) _PyEval_EvalFrameDefault_labelled
+extern __typeof__(_PyEval_EvalFrameDefault) CEVAL_EVALUATOR
     _Py_HOT_FUNCTION
     __attribute__((alias("_PyEval_EvalFrameDefault")));

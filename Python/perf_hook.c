@@ -17,6 +17,7 @@
 #include "pycore_perf_caller.h"
 #include "pycore_perf_hook.h"
 #include "pycore_perf_labels.h"
+#include "pycore_perf_lines.h"
 #include "pycore_perf_process.h"
 #include "pycore_perf_trampoline.h"
 #include "pycore_pystate.h"
@@ -202,40 +203,77 @@ enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
                        evaluator);
 }
 
+/* The label that frame begins with, which may have run before. */
+static uintptr_t
+label_of(const _PyInterpreterFrame *frame, bool with_lines)
+{
+    PyCodeObject *code = _PyPerfBase_CODE(frame);
+    if (!with_lines) {
+        return _PyPerfTrampoline_Label(code);
+    }
+    const uintptr_t first = _PyPerfTrampoline_LinesLabel(code);
+    const _PyPerf_offset offset = *_PyCode_LabelOffset(code);
+    return !_PyPerfLines_SHOWN(offset) ? first
+           : _PyPerfLines_Bias(code, offset)
+             + (uintptr_t)(_PyPerfBase_SHOWN_INSTRUCTION(frame) + 1);
+}
+
 static Py_NO_INLINE PyObject *
 eval_frame_carefully(PyThreadState *tstate, _PyInterpreterFrame *frame,
-                     int throwflag)
+                     int throwflag, bool with_lines)
 {
     if (!has_room_to_enter()) {
-        return _PyPerf_EnterWithoutArea(tstate, frame,
-                                        throwflag | _PyPerf_NO_AREA);
+        throwflag |= _PyPerf_NO_AREA;
+        return with_lines
+               ? _PyPerf_EnterLinesWithoutArea(tstate, frame, throwflag)
+               : _PyPerf_EnterWithoutArea(tstate, frame, throwflag);
     }
-    return enter(tstate, frame, throwflag,
-                 _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame)),
-                 _PyEval_EvalFrameDefault_labelled);
+    return enter(tstate, frame, throwflag, label_of(frame, with_lines),
+                 with_lines ? _PyEval_EvalFrameDefault_lines
+                            : _PyEval_EvalFrameDefault_labelled);
 }
 
 /* Each resumption of a generator comes through here: what is not needed every
    time is done elsewhere.  How low the stack is, the caller's position tells
    well enough.  One that a C++ exception has left is lower than our own. */
+static inline PyObject *
+eval_frame(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
+           const bool with_lines)
+{
+    PyCodeObject *code = _PyPerfBase_CODE(frame);
+    const _PyPerf_offset offset = *_PyCode_LabelOffset(code);
+    const bool has_label = with_lines ? _PyPerfLines_SHOWN(offset)
+                                      : offset != 0;
+    const _PyPerf_Evaluator *caller = _PyPerf_QuickCaller(
+        tstate, stack.shared_floor, stack.shared_size);
+    if (has_label && caller != NULL) {
+        _PyPerf_record *newest = _PyPerf_Newest(caller);
+        if (is_to_be_shared(caller, newest)) {
+            const uintptr_t label = with_lines
+                ? _PyPerfLines_Bias(code, offset)
+                  + (uintptr_t)(_PyPerfBase_SHOWN_INSTRUCTION(frame) + 1)
+                : _PyPerfLabels_base + offset;
+            return share_area(tstate, frame, throwflag, newest, label,
+                              _PyPerf_Lowest(caller),
+                              with_lines ? _PyEval_EvalFrameDefault_lines
+                                         : _PyEval_EvalFrameDefault_labelled);
+        }
+    }
+    return eval_frame_carefully(tstate, frame, throwflag, with_lines);
+}
+
 PyObject *
 _PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
                             int throwflag)
 {
-    const _PyPerf_offset offset = *_PyCode_LabelOffset(
-        _PyPerfBase_CODE(frame));
-    const _PyPerf_Evaluator *caller = _PyPerf_QuickCaller(
-        tstate, stack.shared_floor, stack.shared_size);
-    if (offset != 0 && caller != NULL) {
-        _PyPerf_record *newest = _PyPerf_Newest(caller);
-        if (is_to_be_shared(caller, newest)) {
-            return share_area(tstate, frame, throwflag, newest,
-                              _PyPerfLabels_base + offset,
-                              _PyPerf_Lowest(caller),
-                              _PyEval_EvalFrameDefault_labelled);
-        }
-    }
-    return eval_frame_carefully(tstate, frame, throwflag);
+    return eval_frame(tstate, frame, throwflag, false);
+}
+
+PyObject *
+_PyPerfTrampoline_EvalLines(PyThreadState *tstate, _PyInterpreterFrame *frame,
+                            int throwflag)
+{
+    return eval_frame(tstate, frame, throwflag, true);
 }
 
 /* Without a free slot in its area, or further down, an inlined call gets one
@@ -243,12 +281,11 @@ _PyPerfTrampoline_EvalFrame(PyThreadState *tstate, _PyInterpreterFrame *frame,
 PyObject *
 _PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
                                 _PyInterpreterFrame *frame,
-                                _PyPerf_record *newest)
+                                _PyPerf_record *newest, uintptr_t label,
+                                _PyPerf_areaevalfunc evaluator)
 {
-    return areas.enter(tstate, frame, newest,
-                       _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame)),
-                       free_bytes(tstate, NEXT_AREA_SLOTS),
-                       _PyEval_EvalFrameDefault_labelled);
+    return areas.enter(tstate, frame, newest, label,
+                       free_bytes(tstate, NEXT_AREA_SLOTS), evaluator);
 }
 
 /* The frame record of the function that this stands in. */
@@ -266,33 +303,56 @@ _PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
  *             no tool                         a tool
  *     off     NULL                            the tool's function
  *     on      _PyPerfTrampoline_EvalFrame     eval_frame_of_tool
+ *     lines   _PyPerfTrampoline_EvalLines     eval_frame_of_tool
  *
  * A forked child that has not called a function yet has, when on without a
- * tool, eval_first_call.  Evaluators that are running call functions through
+ * tool, eval_first_call or eval_first_call_lines.  Evaluators that are running call functions through
  * C under it, and so all calls come by.
  */
 
 static bool awaits_call;
 
-static PyObject *
-eval_first_call(PyThreadState *tstate, _PyInterpreterFrame *frame,
-                int throwflag)
+static void
+note_first_call(void)
 {
     const bool was_awaited = awaits_call;
     _PyPerfHook_AwaitCall(false);
     if (was_awaited) {
         _PyPerfTrampoline_FirstCall();
     }
+}
+
+static PyObject *
+eval_first_call(PyThreadState *tstate, _PyInterpreterFrame *frame,
+                int throwflag)
+{
+    note_first_call();
     return _PyPerfTrampoline_EvalFrame(tstate, frame, throwflag);
 }
 
-/* Only with eval_frame_of_tool the tool's function has to be kept: here, for
-   each interpreter that was ever on.  Identifiers start again with a new
+static PyObject *
+eval_first_call_lines(PyThreadState *tstate, _PyInterpreterFrame *frame,
+                      int throwflag)
+{
+    note_first_call();
+    return _PyPerfTrampoline_EvalLines(tstate, frame, throwflag);
+}
+
+/* On without a tool: by whether lines are shown, and whether the first call is
+   awaited. */
+static const _PyFrameEvalFunction hooks[2][2] = {
+    {_PyPerfTrampoline_EvalFrame, eval_first_call},
+    {_PyPerfTrampoline_EvalLines, eval_first_call_lines},
+};
+
+/* Only with eval_frame_of_tool the tool's function has to be kept, and whether
+   lines are to be shown when it is gone: here, for each interpreter that was ever on.  Identifiers start again with a new
    runtime, so an entry may be older than its interpreter. */
 typedef struct Tool {
     struct Tool *next;
     int64_t interpreter_id;
     _PyFrameEvalFunction eval_frame;
+    bool shows_lines;
 } Tool;
 
 static Tool *tools;
@@ -423,6 +483,13 @@ eval_frame_of_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
                  call_tool_below_records);
 }
 
+static bool
+is_hook(_PyFrameEvalFunction eval_frame)
+{
+    return eval_frame == hooks[0][0] || eval_frame == hooks[0][1]
+           || eval_frame == hooks[1][0] || eval_frame == hooks[1][1];
+}
+
 /* The tool's function that a value of eval_frame stands for, or NULL. */
 static _PyFrameEvalFunction
 tool_behind(PyInterpreterState *interp, _PyFrameEvalFunction eval_frame)
@@ -431,9 +498,7 @@ tool_behind(PyInterpreterState *interp, _PyFrameEvalFunction eval_frame)
         const Tool *tool = find_tool(interp);
         return tool != NULL ? tool->eval_frame : NULL;
     }
-    if (eval_frame == _PyPerfTrampoline_EvalFrame
-        || eval_frame == eval_first_call
-        || eval_frame == _PyEval_EvalFrameDefault) {
+    if (is_hook(eval_frame) || eval_frame == _PyEval_EvalFrameDefault) {
         return NULL;
     }
     return eval_frame;
@@ -455,8 +520,7 @@ set_tool_while_on(PyInterpreterState *interp, _PyFrameEvalFunction eval_frame)
     }
     tool->eval_frame = eval_frame;
     interp->eval_frame = eval_frame != NULL ? eval_frame_of_tool
-                         : awaits_call ? eval_first_call
-                         : _PyPerfTrampoline_EvalFrame;
+                         : hooks[tool->shows_lines][awaits_call];
     return 0;
 }
 
@@ -476,29 +540,32 @@ _PyPerfTrampoline_SetTool(PyInterpreterState *interp,
 int
 _PyPerfHook_IsInstalled(PyInterpreterState *interp)
 {
-    return interp->eval_frame == _PyPerfTrampoline_EvalFrame
-           || interp->eval_frame == eval_frame_of_tool
-           || interp->eval_frame == eval_first_call;
+    return is_hook(interp->eval_frame)
+           || interp->eval_frame == eval_frame_of_tool;
 }
 
 void
 _PyPerfHook_AwaitCall(bool yes)
 {
-    const _PyFrameEvalFunction from = yes ? _PyPerfTrampoline_EvalFrame
-                                          : eval_first_call;
     awaits_call = yes;
     for (PyInterpreterState *interp = PyInterpreterState_Head();
          interp != NULL; interp = PyInterpreterState_Next(interp)) {
-        if (interp->eval_frame == from) {
-            interp->eval_frame = yes ? eval_first_call
-                                     : _PyPerfTrampoline_EvalFrame;
+        for (int lines = 0; lines < 2; lines++) {
+            if (interp->eval_frame == hooks[lines][!yes]) {
+                interp->eval_frame = hooks[lines][yes];
+            }
         }
     }
 }
 
 int
-_PyPerfHook_Install(PyInterpreterState *interp)
+_PyPerfHook_Install(PyInterpreterState *interp, bool shows_lines)
 {
+    Tool *tool = ensure_tool(interp);
+    if (tool == NULL) {
+        return -1;
+    }
+    tool->shows_lines = shows_lines;
     return set_tool_while_on(interp, _PyPerfTrampoline_GetTool(interp));
 }
 
@@ -509,6 +576,13 @@ _PyPerfHook_Remove(PyInterpreterState *interp)
 }
 
 /* --- Frames without an evaluator ----------------------------------------- */
+
+static bool
+shows_lines(PyInterpreterState *interp)
+{
+    return interp->eval_frame == hooks[true][false]
+           || interp->eval_frame == hooks[true][true];
+}
 
 typedef struct {
     _PyPerf_throwfunc *throw;
@@ -546,6 +620,6 @@ _PyPerfTrampoline_Throw(_PyInterpreterFrame *frame, _PyPerf_throwfunc *throw,
         throw, generator, close_on_genexit, type, value, traceback,
     };
     return enter(tstate, (_PyInterpreterFrame *)&call, 0,
-                 _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame)),
+                 label_of(frame, shows_lines(tstate->interp)),
                  throw_below_records);
 }

@@ -23,6 +23,7 @@
 #include "pycore_hashtable.h"     // _Py_hashtable_new_full()
 #include "pycore_perf_base.h"
 #include "pycore_perf_labels.h"
+#include "pycore_perf_lines.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -33,8 +34,8 @@
 #define GUARD_SIZE ((size_t)1 << 16)    /* the largest page size there is */
 #define RESERVED_SIZE (ARENA_SIZE + 2 * GUARD_SIZE)
 
-/* Profilers look up the byte before a return address: stay off the first. */
-#define LABEL_POSITION (_PyPerfLabels_SIZE / 2)
+/* Code that needs more addresses than an arena has shows no lines. */
+#define MAX_LINES_SIZE (ARENA_SIZE - 1024)
 
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
@@ -72,14 +73,25 @@ static Py_uhash_t
 hash_symbol(const void *key)
 {
     const _PyPerfSymbol *symbol = key;
-    return (Py_uhash_t)_PyPerfBase_HASH(symbol->name, symbol->length);
+    Py_uhash_t hash = (Py_uhash_t)_PyPerfBase_HASH(symbol->name,
+                                                   symbol->length);
+    if (symbol->lines != NULL) {
+        hash ^= (Py_uhash_t)_PyPerfBase_HASH(symbol->lines->table,
+                                             (Py_ssize_t)symbol->lines->size);
+        hash += (Py_uhash_t)symbol->lines->first_line;
+    }
+    return hash;
 }
 
 static int
 same_symbol(const void *key1, const void *key2)
 {
     const _PyPerfSymbol *a = key1, *b = key2;
-    return a->length == b->length && memcmp(a->name, b->name, a->length) == 0;
+    if (a->length != b->length || memcmp(a->name, b->name, a->length) != 0
+        || (a->lines == NULL) != (b->lines == NULL)) {
+        return 0;
+    }
+    return a->lines == NULL || _PyPerfLines_AreEqual(a->lines, b->lines);
 }
 
 static int
@@ -265,9 +277,10 @@ make_room_for_text(size_t size)
     return 0;
 }
 
-/* Write "START SIZE " to line.  Return its length. */
+/* Write "START SIZE " to line, in which SIZE takes no more than two digits.
+   Return its length. */
 static size_t
-write_numbers(char *line, uintptr_t start)
+write_numbers(char *line, uintptr_t start, unsigned int size)
 {
     char digits[2 * sizeof(start)];
     size_t count = 0, length = 0;
@@ -278,27 +291,70 @@ write_numbers(char *line, uintptr_t start)
     while (count > 0) {
         line[length++] = digits[--count];
     }
-    static_assert(_PyPerfLabels_SIZE == 16, "the size is written as text");
-    memcpy(line + length, " 10 ", 4);
-    return length + 4;
+    return length + (size_t)sprintf(line + length, " %x ", size);
 }
 
 /* Room for what stands before the name and after it. */
 #define LINE_SIZE(name_length) ((name_length) + 2 * sizeof(uintptr_t) + 5)
+
+/* Return a copy of lines, or NULL with errno set. */
+static const _PyPerfLines *
+keep_lines(const _PyPerfLines *lines)
+{
+    _PyPerfLines *copy = malloc(sizeof(*lines) + lines->size);
+    if (copy == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    *copy = *lines;
+    copy->table = memcpy(copy + 1, lines->table, lines->size);
+    return copy;
+}
+
+size_t
+_PyPerfLabels_Size(const _PyPerfSymbol *symbol)
+{
+    return symbol->lines == NULL ? _PyPerfLabels_SIZE
+           : _PyPerfLines_FUNCTION_ROOM
+             + sizeof(_Py_CODEUNIT) * (size_t)symbol->lines->units;
+}
+
+/* How much of that is for labels of the whole function. */
+static unsigned int
+size_of_function(const _PyPerfSymbol *symbol)
+{
+    return symbol->lines == NULL ? _PyPerfLabels_SIZE
+           : _PyPerfLines_FUNCTION_ROOM - sizeof(_Py_CODEUNIT);
+}
+
+/* How many addresses it takes.  Unwinders that read DWARF expect code at
+   multiples of 16. */
+static uint32_t
+room_for(const _PyPerfSymbol *symbol)
+{
+    const size_t more = _PyPerfLabels_Size(symbol) - _PyPerfLabels_SIZE;
+    return labels.room + (uint32_t)((more + 15) & ~(size_t)15);
+}
 
 /* Enter a copy of symbol into the table, with an address of its own, and its
    line into the text.  Return it, or NULL with errno set. */
 static const _PyPerfSymbol *
 keep_symbol(const _PyPerfSymbol *symbol)
 {
-    if ((labels.end - labels.next_free < labels.room && new_arena() < 0)
+    const uint32_t room = room_for(symbol);
+    const _PyPerfLines *lines = NULL;
+    if ((labels.end - labels.next_free < room && new_arena() < 0)
         || make_room_for_symbol() < 0
         || make_room_for_text(LINE_SIZE((size_t)symbol->length)) < 0) {
         return NULL;
     }
+    if (symbol->lines != NULL && (lines = keep_lines(symbol->lines)) == NULL) {
+        return NULL;
+    }
     _PyPerfText *const text = labels.last_text;
     char *const line = text->bytes + text->length;
-    char *const name = line + write_numbers(line, labels.next_free);
+    char *const name = line + write_numbers(line, labels.next_free,
+                                            size_of_function(symbol));
     memcpy(name, symbol->name, symbol->length);
     name[symbol->length] = '\n';
 
@@ -308,16 +364,18 @@ keep_symbol(const _PyPerfSymbol *symbol)
         .made = _PyPerfLabels_Nanoseconds(),
         .name = name,
         .length = symbol->length,
-        .room = labels.room,
+        .room = room,
+        .lines = lines,
     };
     if (_Py_hashtable_set(labels.table, copy, copy) < 0) {
+        free((void *)lines);
         errno = ENOMEM;
         return NULL;
     }
     const size_t line_length = (size_t)(name - line) + symbol->length + 1;
     text->length += line_length;
     labels.text_room -= line_length;
-    labels.next_free += labels.room;
+    labels.next_free += room;
     labels.free++;
     labels.free_count--;
     if (labels.first == NULL) {
@@ -333,7 +391,8 @@ keep_symbol(const _PyPerfSymbol *symbol)
 static _PyPerf_offset
 offset_of(const _PyPerfSymbol *symbol)
 {
-    return (_PyPerf_offset)(symbol->start + LABEL_POSITION
+    return (_PyPerf_offset)(symbol->start + _PyPerfLabels_POSITION
+                            + (symbol->lines != NULL) * _PyPerfLabels_HAS_LINES
                             - _PyPerfLabels_base);
 }
 
@@ -368,15 +427,12 @@ _PyPerfLabels_Init(uint32_t room)
     return 0;
 }
 
-int
-_PyPerfLabels_Assign(PyCodeObject *code, const _PyPerfSymbol **is_new)
+/* Let code have the label of its symbol, with lines or NULL. */
+static int
+assign(PyCodeObject *code, const _PyPerfLines *lines,
+       const _PyPerfSymbol **is_new)
 {
     _PyPerf_offset *offset = _PyCode_LabelOffset(code);
-    *is_new = NULL;
-    if (*offset != 0) {
-        return 0;
-    }
-    *offset = labels.unknown;
     char on_stack[512];
     char *name = on_stack;
     size_t length = _PyCode_Symbol(code, name, sizeof(on_stack));
@@ -388,7 +444,9 @@ _PyPerfLabels_Assign(PyCodeObject *code, const _PyPerfSymbol **is_new)
         }
         _PyCode_Symbol(code, name, length + 1);
     }
-    const _PyPerfSymbol symbol = {.name = name, .length = (uint32_t)length};
+    const _PyPerfSymbol symbol = {
+        .name = name, .length = (uint32_t)length, .lines = lines,
+    };
     const _PyPerfSymbol *kept = _Py_hashtable_get(labels.table, &symbol);
     if (kept == NULL) {
         kept = *is_new = keep_symbol(&symbol);
@@ -402,6 +460,30 @@ _PyPerfLabels_Assign(PyCodeObject *code, const _PyPerfSymbol **is_new)
         errno = error;
     }
     return kept != NULL ? 0 : -1;
+}
+
+int
+_PyPerfLabels_Assign(PyCodeObject *code, bool with_lines,
+                     const _PyPerfSymbol **is_new)
+{
+    _PyPerf_offset *offset = _PyCode_LabelOffset(code);
+    *is_new = NULL;
+    if (_PyPerfLabels_IsAssigned(*offset, with_lines)) {
+        return 0;
+    }
+    const _PyPerfLines lines = _PyPerfLines_Of(code);
+    if (with_lines
+        && lines.units <= MAX_LINES_SIZE / sizeof(_Py_CODEUNIT)
+        && assign(code, &lines, is_new) == 0) {
+        return 0;
+    }
+    int result = 0;
+    if (*offset == 0) {
+        *offset = labels.unknown;
+        result = assign(code, NULL, is_new);
+    }
+    *offset += with_lines * _PyPerfLabels_LACKS_LINES;
+    return result;
 }
 
 const _PyPerfSymbol *

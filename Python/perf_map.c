@@ -18,6 +18,7 @@
 #include "Python.h"
 #include "pycore_perf_file.h"
 #include "pycore_perf_labels.h"
+#include "pycore_perf_lines.h"
 #include "pycore_perf_process.h"
 #include "pycore_perf_trampoline.h"
 
@@ -40,6 +41,12 @@ static struct {
         const _PyPerfText *text;        /* NULL: nothing */
         size_t length;                  /* of that */
     } written, piece;           /* lines of symbols, see WriteText() */
+    struct {
+        const _PyPerfSymbol *first;     /* of all that there are */
+        const _PyPerfSymbol *written;   /* the last one, or NULL */
+        const _PyPerfSymbol *piece;
+        char *on_heap;                  /* entries too large for the buffer */
+    } source;                   /* lines of source, see WriteLines() */
 } map = {PTHREAD_MUTEX_INITIALIZER, _PyPerfFile_INIT};
 
 /* The caller holds the lock. */
@@ -48,6 +55,7 @@ forget(void)
 {
     _PyPerfFile_Forget(&map.file);
     map.written.text = NULL;
+    map.source.written = NULL;
     map.process = _PyPerfProcess_Stamp();
 }
 
@@ -69,6 +77,7 @@ ensure_open(void)
     }
     if (map.file.is_new) {
         map.written.text = NULL;
+        map.source.written = NULL;
     }
     if (_PyPerfFile_Pin(&map.file, PROT_NONE) < 0) {
         int error = errno;
@@ -172,6 +181,73 @@ _PyPerfMap_WriteText(const _PyPerfText *text)
         }
         result = _PyPerfFile_AppendAll(&map.file, &pieces);
     }
+    pthread_mutex_unlock(&map.lock);
+    return result;
+}
+
+/* See _PyPerfFile_Pieces. */
+static ssize_t
+next_entries(size_t limit, const char **entries)
+{
+    static char buffer[1 << 14];
+    const size_t room = Py_MIN(limit, sizeof(buffer));
+    size_t length = 0;
+    const _PyPerfSymbol *symbol = map.source.written == NULL
+                                  ? map.source.first : map.source.written->next;
+    for (; symbol != NULL; symbol = symbol->next) {
+        if (symbol->lines != NULL) {
+            const size_t size = _PyPerfLines_WriteEntries(
+                symbol, buffer + length, room > length ? room - length : 0);
+            if (length + size > room) {
+                break;
+            }
+            length += size;
+        }
+        map.source.piece = symbol;
+    }
+    *entries = buffer;
+    if (length > 0 || symbol == NULL) {
+        return (ssize_t)length;
+    }
+    /* Those of the first symbol are too long. */
+    length = _PyPerfLines_WriteEntries(symbol, NULL, 0);
+    char *on_heap = realloc(map.source.on_heap, length);
+    if (on_heap == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    map.source.on_heap = on_heap;
+    map.source.piece = symbol;
+    *entries = on_heap;
+    return (ssize_t)_PyPerfLines_WriteEntries(symbol, on_heap, length);
+}
+
+static void
+entries_are_written(void)
+{
+    map.source.written = map.source.piece;
+}
+
+int
+_PyPerfMap_WriteLines(const _PyPerfSymbol *first)
+{
+    static const _PyPerfFile_Pieces pieces = {
+        next_entries, entries_are_written
+    };
+    pthread_mutex_lock(&map.lock);
+    map.source.first = first;
+    map.source.piece = map.source.written;
+    int result = ensure_open();
+    if (result == 0) {
+        result = _PyPerfFile_AppendAll(&map.file, &pieces);
+    }
+    int error = errno;
+    if (result == 0) {
+        map.source.written = map.source.piece;  /* also those without lines */
+    }
+    free(map.source.on_heap);
+    map.source.on_heap = NULL;
+    errno = error;
     pthread_mutex_unlock(&map.lock);
     return result;
 }

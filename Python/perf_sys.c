@@ -20,7 +20,8 @@
 /* --- sys functions ------------------------------------------------------- */
 
 const char _PyPerfTrampoline_SysActivate_doc[] =
-"activate_stack_trampoline($module, backend, /, *, native=False)\n"
+"activate_stack_trampoline($module, backend, /, *, native=False,\n"
+"                          lines=False)\n"
 "--\n"
 "\n"
 "Let native profilers see Python functions by name from now on.\n"
@@ -28,6 +29,7 @@ const char _PyPerfTrampoline_SysActivate_doc[] =
 "The back end \"perf\" writes symbols to /tmp/perf-PID.map, \"perf_jit\" to\n"
 "the jitdump jit-PID.dump in $JITDUMPDIR or /tmp.  Python functions follow\n"
 "each other directly; with native=True, native functions show between them.\n"
+"With lines=True, each function shows the line that it is executing.\n"
 "If the trampoline is active already, this only makes sure that it works in\n"
 "that way.";
 
@@ -35,12 +37,12 @@ PyObject *
 _PyPerfTrampoline_SysActivate(PyObject *Py_UNUSED(module), PyObject *args,
                               PyObject *kwargs)
 {
-    static char *keywords[] = {"", "native", NULL};
+    static char *keywords[] = {"", "native", "lines", NULL};
     PyObject *backend;
-    int native = 0;
+    int native = 0, lines = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs,
-                                     "O|$p:activate_stack_trampoline",
-                                     keywords, &backend, &native)) {
+                                     "O|$pp:activate_stack_trampoline",
+                                     keywords, &backend, &native, &lines)) {
         return NULL;
     }
     if (!PyUnicode_Check(backend)) {
@@ -59,7 +61,8 @@ _PyPerfTrampoline_SysActivate(PyObject *Py_UNUSED(module), PyObject *args,
         PyErr_SetString(PyExc_ValueError, "embedded null character");
         return NULL;
     }
-    if (_PyPerfTrampoline_Activate(_PyThreadState_GET(), name, native) < 0) {
+    const int details = native * _PyPerf_NATIVE + lines * _PyPerf_LINES;
+    if (_PyPerfTrampoline_Activate(_PyThreadState_GET(), name, details) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -231,14 +234,41 @@ _PyPerfTrampoline_SysAnnouncesNames(PyObject *Py_UNUSED(module),
 
 /* --- Options ------------------------------------------------------------- */
 
-typedef enum {NOT_GIVEN, OFF, ON, ON_WITH_NATIVE} Switch;
+/* From ON on, what to show is added to it: see _PyPerf_Detail. */
+typedef enum {NOT_GIVEN, OFF, ON} Switch;
 
-/* Every other value means on. */
+/* What one of the words of a value asks for. */
+static int
+detail(const wchar_t *word, size_t length)
+{
+    static const struct {const wchar_t *word; int detail;} known[] = {
+        {L"native", _PyPerf_NATIVE}, {L"lines", _PyPerf_LINES},
+    };
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(known); i++) {
+        if (wcslen(known[i].word) == length
+            && wcsncmp(known[i].word, word, length) == 0) {
+            return known[i].detail;
+        }
+    }
+    return 0;
+}
+
+/* Every value but two means on, and may have words between commas. */
 static Switch
 switch_from_value(const wchar_t *value)
 {
-    return *value == L'\0' || wcscmp(value, L"0") == 0 ? OFF
-           : wcscmp(value, L"native") == 0 ? ON_WITH_NATIVE : ON;
+    int details = 0;
+    if (*value == L'\0' || wcscmp(value, L"0") == 0) {
+        return OFF;
+    }
+    for (;;) {
+        const size_t length = wcscspn(value, L",");
+        details |= detail(value, length);
+        if (value[length] == L'\0') {
+            return ON + details;
+        }
+        value += length + 1;
+    }
 }
 
 /* -X name or -X name=value.  The last one given counts. */
@@ -270,8 +300,15 @@ get_environment(const PyConfig *config, const char *name)
     if (value == NULL) {
         return NOT_GIVEN;
     }
-    return strcmp(value, "0") == 0 ? OFF
-           : strcmp(value, "native") == 0 ? ON_WITH_NATIVE : ON;
+    /* No more than all words that there are. */
+    wchar_t wide[sizeof("native,lines")];
+    size_t length = 0;
+    while (length < Py_ARRAY_LENGTH(wide) - 1 && value[length] != '\0') {
+        wide[length] = (unsigned char)value[length];
+        length++;
+    }
+    wide[length] = L'\0';
+    return value[length] == '\0' ? switch_from_value(wide) : ON;
 }
 
 typedef struct {
@@ -354,13 +391,13 @@ _PyPerfTrampoline_Init(PyThreadState *tstate)
         return;
     }
     /* An interpreter that comes later leaves the others their back end. */
-    int shows_native;
-    const char *back_end = _PyPerfTrampoline_BackEnd(&shows_native);
+    int details;
+    const char *back_end = _PyPerfTrampoline_BackEnd(&details);
     if (back_end == NULL) {
         back_end = option->back_end;
-        shows_native = how == ON_WITH_NATIVE;
+        details = how - ON;
     }
-    if (_PyPerfTrampoline_Activate(tstate, back_end, shows_native) == 0) {
+    if (_PyPerfTrampoline_Activate(tstate, back_end, details) == 0) {
         _PyPerfTrampoline_HoldSymbols();
         return;
     }

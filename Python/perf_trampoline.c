@@ -28,6 +28,7 @@
 #include "pycore_perf_base.h"
 #include "pycore_perf_hook.h"
 #include "pycore_perf_labels.h"
+#include "pycore_perf_lines.h"
 #include "pycore_perf_process.h"
 #include "pycore_perf_trampoline.h"
 #include "pycore_pystate.h"
@@ -61,7 +62,9 @@ typedef struct {
 static int
 write_map(void)
 {
-    return _PyPerfMap_WriteText(_PyPerfLabels_Text());
+    int result = _PyPerfMap_WriteText(_PyPerfLabels_Text());
+    return result == 0 ? _PyPerfMap_WriteLines(_PyPerfLabels_First())
+                       : result;
 }
 
 static const BackEnd back_ends[] = {
@@ -93,7 +96,7 @@ static const BackEnd back_ends[] = {
 static struct {
     const BackEnd *back_end;    /* NULL: no interpreter was ever on, or the
                                    runtime has ended */
-    bool shows_native;          /* functions between Python functions, too */
+    int details;                /* see _PyPerf_Detail */
     uint64_t process;           /* the stamp of the one whose file that is */
     bool has_warned;
     bool is_sealed;
@@ -259,15 +262,17 @@ has_to_be_written(PyCodeObject *code, const _PyPerfSymbol *symbol)
     return !trampoline.hold.is_active || !may_wait(code, symbol);
 }
 
-int
-_PyPerfTrampoline_Announce(PyCodeObject *code)
+/* Announce the symbol of code, with lines if they are wanted, unless it has
+   been.  Return 0, or -1 with errno. */
+static int
+announce(PyCodeObject *code, bool with_lines)
 {
     const _PyPerfSymbol *new_symbol;
     _PyPerfProcess_Lock();
     if (!trampoline.is_sealed) {
         notice_fork();
     }
-    int result = _PyPerfLabels_Assign(code, &new_symbol);
+    int result = _PyPerfLabels_Assign(code, with_lines, &new_symbol);
     if (new_symbol != NULL && has_to_be_written(code, new_symbol)) {
         result = write_symbols();
     }
@@ -275,16 +280,23 @@ _PyPerfTrampoline_Announce(PyCodeObject *code)
     return result;
 }
 
-static Py_NO_INLINE uintptr_t
-label_for_the_first_time(PyCodeObject *code)
+int
+_PyPerfTrampoline_Announce(PyCodeObject *code)
+{
+    return announce(code, (trampoline.details & _PyPerf_LINES) != 0);
+}
+
+/* Return the offset of code's label. */
+static Py_NO_INLINE _PyPerf_offset
+label_for_the_first_time(PyCodeObject *code, bool with_lines)
 {
     int error = errno;
-    if (_PyPerfTrampoline_Announce(code) < 0
+    if (announce(code, with_lines) < 0
         && trampoline.back_end != NULL && !trampoline.is_sealed) {
         warn(errno);
     }
     errno = error;
-    return _PyPerfLabels_base + *_PyCode_LabelOffset(code);
+    return *_PyCode_LabelOffset(code);
 }
 
 uintptr_t
@@ -292,9 +304,20 @@ _PyPerfTrampoline_Label(PyCodeObject *code)
 {
     _PyPerf_offset offset = *_PyCode_LabelOffset(code);
     if (offset == 0) {
-        return label_for_the_first_time(code);
+        offset = label_for_the_first_time(code, false);
     }
     return _PyPerfLabels_base + offset;
+}
+
+uintptr_t
+_PyPerfTrampoline_LinesLabel(PyCodeObject *code)
+{
+    _PyPerf_offset offset = *_PyCode_LabelOffset(code);
+    if (!_PyPerfLabels_IsAssigned(offset, true)) {
+        offset = label_for_the_first_time(code, true);
+    }
+    return _PyPerfLines_SHOWN(offset) ? _PyPerfLines_FirstLabel(offset)
+                                      : _PyPerfLabels_base + offset;
 }
 
 static bool
@@ -344,7 +367,7 @@ use_back_end(const BackEnd *back_end)
 
 int
 _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name,
-                           int shows_native)
+                           int details)
 {
     const BackEnd *back_end = find_back_end(name);
     if (back_end == NULL) {
@@ -360,8 +383,9 @@ _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name,
     const bool has_labels = _PyPerfLabels_Init(back_end->label_room) == 0;
     const bool is_ready = has_labels && use_back_end(back_end) == 0;
     if (is_ready) {
-        trampoline.shows_native = shows_native;
-        _PyPerfHook_UseAreas(&back_end->area_code, shows_native);
+        trampoline.details = details;
+        _PyPerfHook_UseAreas(&back_end->area_code,
+                             (details & _PyPerf_NATIVE) != 0);
     }
     _PyPerfProcess_Unlock();
     if (!has_labels) {
@@ -371,7 +395,8 @@ _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name,
     if (!is_ready) {
         return set_os_error(back_end);
     }
-    if (_PyPerfHook_Install(tstate->interp) < 0) {
+    if (_PyPerfHook_Install(tstate->interp,
+                            (details & _PyPerf_LINES) != 0) < 0) {
         PyErr_NoMemory();
         return -1;
     }
@@ -441,9 +466,9 @@ _PyPerfTrampoline_IsActive(PyThreadState *tstate)
 }
 
 const char *
-_PyPerfTrampoline_BackEnd(int *shows_native)
+_PyPerfTrampoline_BackEnd(int *details)
 {
-    *shows_native = trampoline.shows_native;
+    *details = trampoline.details;
     return trampoline.back_end != NULL ? trampoline.back_end->name : NULL;
 }
 

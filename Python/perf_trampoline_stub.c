@@ -12,7 +12,7 @@
 int
 _PyPerfTrampoline_Activate(PyThreadState *Py_UNUSED(tstate),
                            const char *Py_UNUSED(name),
-                           int Py_UNUSED(shows_native))
+                           int Py_UNUSED(details))
 {
     PyErr_SetString(PyExc_ValueError, "perf trampoline not available");
     return -1;
@@ -30,7 +30,7 @@ _PyPerfTrampoline_IsActive(PyThreadState *Py_UNUSED(tstate))
 }
 
 const char *
-_PyPerfTrampoline_BackEnd(int *Py_UNUSED(shows_native))
+_PyPerfTrampoline_BackEnd(int *Py_UNUSED(details))
 {
     return NULL;
 }

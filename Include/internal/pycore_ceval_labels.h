@@ -8,14 +8,15 @@ extern "C" {
 #  error "this header requires Py_BUILD_CORE define"
 #endif
 
-/* The seams of Python/ceval.c, which is compiled twice.
+/* The seams of Python/ceval.c, which is compiled three times.
  *
  * As it is, it gives the ordinary evaluator: each macro CEVAL_... stands for
  * what the unpatched file says, or for nothing.  Included by ceval_labelled.c,
  * with Py_CEVAL_LABELLED defined, it gives the evaluator that keeps the label
- * of each Python function on the C stack while it runs.
+ * of each Python function on the C stack while it runs; with Py_CEVAL_LINES
+ * defined as well, one that moves it with each instruction.
  *
- * Both run with the GIL held.  A signal handler or a profiler may walk the
+ * All run with the GIL held.  A signal handler or a profiler may walk the
  * frame pointers between any two instructions, and finds a valid chain: a
  * record is filled first and then linked by one store.
  *
@@ -31,12 +32,28 @@ extern "C" {
 #  include "pycore_perf_caller.h"
 #  include "pycore_perf_hook.h"
 #  include "pycore_perf_labels.h"
+#  include "pycore_perf_lines.h"
 #  include "pycore_perf_trampoline.h"
 
 #  define CEVAL_AREA_PARAMETER , _PyPerf_record *lowest
 
-#  define CEVAL_INLINES_CALLS(interp) \
-       _PyPerfTrampoline_IS_EVALUATOR((interp)->eval_frame)
+/* Which evaluator is this, under which hook does it inline calls, and which
+ * label does a function begin with? */
+#  ifndef Py_CEVAL_LINES
+#    define CEVAL_EVALUATOR _PyEval_EvalFrameDefault_labelled
+#    define CEVAL_HOOK _PyPerfTrampoline_EvalFrame
+#    define CEVAL_LABEL(code) _PyPerfTrampoline_Label(code)
+#    define CEVAL_IS_ASSIGNED(offset) _PyPerfLabels_IsAssigned(offset, false)
+#    define CEVAL_LABEL_AT(offset) (_PyPerfLabels_base + (offset))
+#  else
+#    define CEVAL_EVALUATOR _PyEval_EvalFrameDefault_lines
+#    define CEVAL_HOOK _PyPerfTrampoline_EvalLines
+#    define CEVAL_LABEL(code) _PyPerfTrampoline_LinesLabel(code)
+#    define CEVAL_IS_ASSIGNED(offset) _PyPerfLines_SHOWN(offset)
+#    define CEVAL_LABEL_AT(offset) _PyPerfLines_FirstLabel(offset)
+#  endif
+
+#  define CEVAL_INLINES_CALLS(interp) ((interp)->eval_frame == CEVAL_HOOK)
 
 /* The evaluator's own frame record starts with the link: the newest record of
  * the area.  Its saved frame pointer, that is: the caller does not need it.
@@ -67,11 +84,52 @@ ceval_link_record(_PyPerf_record *volatile *link, _PyPerf_record *newest,
 static inline void
 ceval_relabel(volatile _PyPerf_record *record, PyCodeObject *code)
 {
-    _PyPerfArch_RECORD(record)->label = _PyPerfTrampoline_Label(code);
+    _PyPerfArch_RECORD(record)->label = CEVAL_LABEL(code);
 }
 
 #else
 #  define CEVAL_AREA_PARAMETER
+#endif
+
+/* The label of the function that runs moves with its instructions: whatever
+ * calls CEVAL_SHOW_LINE(next) lets it stand for the instruction before next.
+ * CEVAL_FIND_LINES() comes first, when code has become what runs.
+ *
+ * A label is as far from its instruction in memory as any other label of the
+ * code.  The evaluator keeps this distance, and the place of the label in the
+ * newest record.  Code that shows no lines, or has no record of its own, lets
+ * what nobody reads take that place. */
+#ifdef Py_CEVAL_LINES
+
+typedef struct {
+    volatile uintptr_t *place;
+    volatile uintptr_t bias;
+} ceval_lines;
+
+#  define CEVAL_LINES_VARIABLE ceval_lines lines;
+
+#  define CEVAL_SHOW_LINE(next) \
+       ((void)(*lines.place = (uintptr_t)(next) + lines.bias))
+
+#  define CEVAL_FIND_LINES(code, next)                                    \
+    do {                                                                  \
+        const _PyPerf_offset offset = *_PyCode_LabelOffset(code);         \
+        lines.bias = _PyPerfLines_Bias(code, offset);                     \
+        lines.place = CEVAL_HAS_AREA() && _PyPerfLines_SHOWN(offset)      \
+                      ? ceval_place_of_label(CEVAL_LINK) : &lines.bias;   \
+        CEVAL_SHOW_LINE(next);                                            \
+    } while (0)
+
+static inline volatile uintptr_t *
+ceval_place_of_label(_PyPerf_record *record)
+{
+    return &_PyPerfArch_RECORD(record)->label;
+}
+
+#else
+#  define CEVAL_LINES_VARIABLE
+#  define CEVAL_SHOW_LINE(next) ((void)0)
+#  define CEVAL_FIND_LINES(code, next) ((void)0)
 #endif
 
 #ifdef _PyPerfBase_HAS_CFRAME

@@ -54,11 +54,10 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
     do {                                                                  \
         _PyPerf_record *caller = CEVAL_LINK;                              \
         _PyPerf_offset offset = *_PyCode_LabelOffset(frame->f_code);      \
-        if (caller == CEVAL_LOWEST || offset == 0) {                      \
+        if (caller == CEVAL_LOWEST || !CEVAL_IS_ASSIGNED(offset)) {       \
             goto push_label_slowly;                                       \
         }                                                                 \
-        ceval_link_record(&CEVAL_LINK, caller,                            \
-                          _PyPerfLabels_base + offset);                   \
+        ceval_link_record(&CEVAL_LINK, caller, CEVAL_LABEL_AT(offset));   \
     } while (0)
 
 /* When frame has become the caller again. */
@@ -81,7 +80,7 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
         if (!CEVAL_HAS_AREA()) {                                          \
             goto start_frame;                                             \
         }                                                                 \
-        uintptr_t label = _PyPerfTrampoline_Label(frame->f_code);         \
+        uintptr_t label = CEVAL_LABEL(frame->f_code);                     \
         if (!CEVAL_AREA_IS_FULL()) {                                      \
             ceval_link_record(&CEVAL_LINK, CEVAL_LINK, label);            \
             goto start_frame;                                             \
@@ -92,8 +91,8 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
         }                                                                 \
         _PyInterpreterFrame *callee = frame;                              \
         frame = cframe.current_frame = callee->previous;                  \
-        PyObject *result = _PyPerfTrampoline_EvalInNewArea(tstate, callee, \
-                                                           CEVAL_LOWEST); \
+        PyObject *result = _PyPerfTrampoline_EvalInNewArea(               \
+            tstate, callee, CEVAL_LOWEST, label, CEVAL_EVALUATOR);        \
         _PyEvalFrameClearAndPop(tstate, callee);                          \
         if (result == NULL) {                                             \
             goto resume_with_error;                                       \

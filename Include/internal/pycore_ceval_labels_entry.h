@@ -70,11 +70,10 @@ extern "C" {
         _PyPerf_offset offset = *_PyCode_LabelOffset(                     \
             (PyCodeObject *)_PyPerfBase_OBJECT(frame->f_executable));     \
         CEVAL_NOTE_FRAME();                                               \
-        if (caller == CEVAL_LOWEST || offset == 0) {                      \
+        if (caller == CEVAL_LOWEST || !CEVAL_IS_ASSIGNED(offset)) {       \
             goto push_label_slowly;                                       \
         }                                                                 \
-        ceval_link_record(&CEVAL_LINK, caller,                            \
-                          _PyPerfLabels_base + offset);                   \
+        ceval_link_record(&CEVAL_LINK, caller, CEVAL_LABEL_AT(offset));   \
     } while (0)
 
 /* When frame has become the caller again, or the entry frame. */
@@ -118,8 +117,7 @@ extern "C" {
         }                                                                 \
         PyCodeObject *code = _PyFrame_GetCode(frame);                     \
         if (!CEVAL_AREA_IS_FULL()) {                                      \
-            uintptr_t label = _PyPerfTrampoline_Label(code);              \
-            ceval_link_record(&CEVAL_LINK, CEVAL_LINK, label);            \
+            ceval_link_record(&CEVAL_LINK, CEVAL_LINK, CEVAL_LABEL(code)); \
             goto start_frame;                                             \
         }                                                                 \
         if (CEVAL_AREA_IS_SATURATED()) {                                  \
@@ -131,8 +129,9 @@ extern "C" {
                                  ? _PyPerfBase_GENERATOR(callee) : NULL;  \
         frame = tstate->current_frame = callee->previous;                 \
         CEVAL_NOTE_FRAME();                                               \
-        PyObject *result = _PyPerfTrampoline_EvalInNewArea(tstate, callee, \
-                                                           CEVAL_LOWEST); \
+        PyObject *result = _PyPerfTrampoline_EvalInNewArea(               \
+            tstate, callee, CEVAL_LOWEST, CEVAL_LABEL(code),              \
+            CEVAL_EVALUATOR);                                             \
         if (result == NULL) {                                             \
             frame->return_offset = 0;                                     \
             next_instr = frame->instr_ptr;                                \

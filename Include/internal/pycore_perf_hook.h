@@ -69,15 +69,20 @@ extern _PyPerf_sharefunc _PyPerf_ShareArea;
 extern _PyPerf_enterfunc _PyPerf_EnterAreaWithUnwindInfo;
 extern _PyPerf_sharefunc _PyPerf_ShareAreaWithUnwindInfo;
 
-/* Run frame in the evaluator below, which shows no function.  throwflag must
- * include _PyPerf_NO_AREA. */
+/* Run frame in one of the evaluators below, which shows no function.  throwflag
+ * must include _PyPerf_NO_AREA. */
 extern PyObject *_PyPerf_EnterWithoutArea(PyThreadState *tstate,
                                           struct _PyInterpreterFrame *frame,
                                           int throwflag);
+extern PyObject *_PyPerf_EnterLinesWithoutArea(
+    PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
 #define _PyPerf_NO_AREA 2
 
-/* The evaluator that ceval_labelled.c makes of ceval.c. */
+/* The evaluators that ceval_labelled.c and ceval_lines.c make of ceval.c. */
 extern PyObject *_PyEval_EvalFrameDefault_labelled(
+    PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag,
+    _PyPerf_record *lowest);
+extern PyObject *_PyEval_EvalFrameDefault_lines(
     PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag,
     _PyPerf_record *lowest);
 
@@ -88,9 +93,9 @@ extern PyObject *_PyEval_EvalFrameDefault_labelled(
 extern void _PyPerfHook_UseAreas(const _PyPerf_AreaCode *code,
                                  bool shows_native);
 
-/* Let C enter the interpreter's Python functions through the hook.  Return 0,
- * or -1 without memory. */
-extern int _PyPerfHook_Install(PyInterpreterState *interp);
+/* Let C enter the interpreter's Python functions through the hook, and let
+ * these show their lines or not.  Return 0, or -1 without memory. */
+extern int _PyPerfHook_Install(PyInterpreterState *interp, bool shows_lines);
 
 /* Undo that.  Frames that are running finish where they started. */
 extern void _PyPerfHook_Remove(PyInterpreterState *interp);
@@ -106,14 +111,17 @@ extern void _PyPerfTrampoline_FirstCall(void);
  * function yet is taken for one with a small C stack. */
 extern void _PyPerfHook_Seal(bool is_sealed);
 
-/* Return code's label.  If it is new, announce its symbol.  Never fails. */
+/* Return code's label, that of a function that shows its lines as it is when
+ * it is called.  If it is new, announce its symbol.  Never fails. */
 extern uintptr_t _PyPerfTrampoline_Label(PyCodeObject *code);
+extern uintptr_t _PyPerfTrampoline_LinesLabel(PyCodeObject *code);
 
-/* Run frame below a new area with many slots.  newest is the newest record of
- * the area that is full.  Like _PyEval_EvalFrame(). */
+/* Run frame by evaluator below a new area with many slots, in which it has
+ * this label.  newest is the newest record of the area that is full.  Like
+ * _PyEval_EvalFrame(). */
 extern PyObject *_PyPerfTrampoline_EvalInNewArea(
     PyThreadState *tstate, struct _PyInterpreterFrame *frame,
-    _PyPerf_record *newest);
+    _PyPerf_record *newest, uintptr_t label, _PyPerf_areaevalfunc evaluator);
 
 #ifdef __cplusplus
 }

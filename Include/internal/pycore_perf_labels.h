@@ -43,8 +43,17 @@ _PyCode_LabelOffset(const PyCodeObject *code)
 #  define _PyCode_INIT_LABEL(code) ((void)0)
 #endif
 
-/* The size of a symbol, as profilers are told. */
+/* The size of a symbol without lines, as profilers are told. */
 #define _PyPerfLabels_SIZE 16
+
+/* Where in it the label is.  Profilers look up the byte before a return
+ * address: not the first.  Behind it, by one, is the label of code whose
+ * symbol has lines, and by two that of code which can have none. */
+#define _PyPerfLabels_POSITION (_PyPerfLabels_SIZE / 2)
+#define _PyPerfLabels_HAS_LINES 1
+#define _PyPerfLabels_LACKS_LINES 2
+
+struct _PyPerfLines;
 
 /* A symbol and its label.  Never freed. */
 typedef struct _PyPerfSymbol {
@@ -54,6 +63,7 @@ typedef struct _PyPerfSymbol {
     const char *name;           /* UTF-8, printable, not NUL-terminated */
     uint32_t length;
     uint32_t room;              /* the next symbol is at least so far away */
+    const struct _PyPerfLines *lines;   /* or NULL: see pycore_perf_lines.h */
 } _PyPerfSymbol;
 
 /* The lines of the map for all symbols, in the order in which these were made.
@@ -71,13 +81,25 @@ extern uintptr_t _PyPerfLabels_base;
  * symbol.  Return 0, or -1 with errno set. */
 extern int _PyPerfLabels_Init(uint32_t room);
 
-/* Find or make the label of code and remember it in code.  Set *is_new
- * to the symbol if it was made now and should be announced, else to
- * NULL.  Return 0, or -1 with errno if there was no memory: the label is
- * that of "py::<unknown>" then.  The GIL must be held,
+/* Find or make the label of code and remember it in code, one that has lines
+ * if they are wanted.  Set *is_new to the symbol if it was made now and should
+ * be announced, else to NULL.  Return 0, or -1 with errno if there was no
+ * memory: the label is that of "py::<unknown>" then.  The GIL must be held,
  * _PyPerfLabels_Init() have succeeded. */
-extern int _PyPerfLabels_Assign(PyCodeObject *code,
+extern int _PyPerfLabels_Assign(PyCodeObject *code, bool with_lines,
                                 const _PyPerfSymbol **is_new);
+
+/* Has that been done? */
+static inline bool
+_PyPerfLabels_IsAssigned(_PyPerf_offset offset, bool with_lines)
+{
+    return with_lines ? (offset & (_PyPerfLabels_HAS_LINES
+                                   | _PyPerfLabels_LACKS_LINES)) != 0
+                      : offset != 0;
+}
+
+/* How many addresses stand for the symbol. */
+extern size_t _PyPerfLabels_Size(const _PyPerfSymbol *symbol);
 
 /* Symbols in the order in which they were made; the first is there once
  * _PyPerfLabels_Init() has succeeded. */

@@ -51,12 +51,19 @@ extern const char _PyPerfTrampoline_SysAnnouncesNames_doc[];
 
 /* --- The trampoline (Python/perf_trampoline.c or ..._stub.c) ------------- */
 
+/* What to show besides names: native functions where they stand between Python
+ * functions; lines. */
+typedef enum {
+    _PyPerf_NAMES = 0,
+    _PyPerf_NATIVE = 1,
+    _PyPerf_LINES = 2,
+} _PyPerf_Detail;
+
 /* Switch on in the current interpreter, writing symbols through the back end
- * of that name.  shows_native: let native functions be seen where they stand
- * between Python functions.  On already: fine; in another way: switched.
- * Return 0, or -1 with ValueError or OSError set. */
+ * of that name.  details: some of the above.  On already: fine; in another
+ * way: switched.  Return 0, or -1 with ValueError or OSError set. */
 extern int _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name,
-                                      int shows_native);
+                                      int details);
 
 /* Switch off in the current interpreter.  Running frames end as they are. */
 extern void _PyPerfTrampoline_Deactivate(PyThreadState *tstate);
@@ -65,7 +72,7 @@ extern int _PyPerfTrampoline_IsActive(PyThreadState *tstate);
 
 /* The back end that the process uses, and in which way, or NULL if it has used
  * none. */
-extern const char *_PyPerfTrampoline_BackEnd(int *shows_native);
+extern const char *_PyPerfTrampoline_BackEnd(int *details);
 
 /* Start-up calls a hundred functions for the first time: from Hold to Release,
  * the symbols of frozen modules may be collected and written at once. */
@@ -105,13 +112,16 @@ extern void _PyPerfTrampoline_SetTool(PyInterpreterState *interp,
 /* A file that tells profilers the symbols.  Functions return 0, or -1 with
  * errno set.  Those of the map need no GIL. */
 struct _PyPerfText;
+struct _PyPerfSymbol;
 
 /* Make sure that the file is there and, with the next write, complete. */
 extern int _PyPerfMap_Open(void);
 extern int _PyPerfJitdump_Open(void);
 
-/* Write what the file lacks: of this text; of all symbols. */
+/* Write what the file lacks: of this text; of the lines of these symbols; of
+ * all symbols. */
 extern int _PyPerfMap_WriteText(const struct _PyPerfText *text);
+extern int _PyPerfMap_WriteLines(const struct _PyPerfSymbol *first);
 extern int _PyPerfJitdump_WriteSymbols(void);
 
 extern void _PyPerfJitdump_Close(void);
@@ -144,8 +154,13 @@ extern const char *_PyPerfJitdump_Path(void);
 extern PyObject *_PyPerfTrampoline_EvalFrame(
     PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
 
+/* The same while lines are shown. */
+extern PyObject *_PyPerfTrampoline_EvalLines(
+    PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
+
 #  define _PyPerfTrampoline_IS_EVALUATOR(eval_frame) \
-       ((eval_frame) == _PyPerfTrampoline_EvalFrame)
+       ((eval_frame) == _PyPerfTrampoline_EvalFrame \
+        || (eval_frame) == _PyPerfTrampoline_EvalLines)
 #else
 #  define _PyPerfTrampoline_IS_EVALUATOR(eval_frame) 0
 #endif

@@ -23,7 +23,8 @@ from test.support import os_helper
 from test.support.perf_base import INLINES_COMPREHENSIONS
 from test.support.perf_helper import (remove_own_map_at_exit,
                                       requires_trampoline)
-from test.support.perf_walk import LabelNames, Native, symbol
+from test.support.perf_walk import (LabelNames, Native, symbol,
+                                    symbol_and_line)
 
 import _testperf
 
@@ -67,6 +68,7 @@ class Model:
     def __init__(self, rng, back_end):
         self.rng = rng
         self.back_end = back_end
+        self.shows_lines = False
         self.stack = []
         self.comparisons = 0
         self.labels = 0                 # compared, without those of the test
@@ -96,9 +98,9 @@ class Model:
         del self.stack[base - 1:]
 
     def verify(self, base):
-        labels = _testperf.labels()
+        walked = self.walk()
         del self.stack[base:]
-        actual = self._named(labels)
+        actual = self._named(self.labels_of(walked))
         expected = [name for name in reversed(self.stack) if name[0] != OFF]
         self.labels += len(expected)
         expected += self._outer_labels
@@ -109,6 +111,12 @@ class Model:
         self.comparisons += 1
         if self.comparisons % 50 == 0:
             self._verify_model(_testperf.python_stack())
+
+    walk = staticmethod(_testperf.labels)
+
+    def labels_of(self, walked):
+        """For LinesModel, which walks in another way."""
+        return walked
 
     def _verify_model(self, functions):
         # Here, in verify(), and in what the model knows.
@@ -136,8 +144,8 @@ class Model:
         """Let the map name all labels, if another back end is in use."""
         if self.back_end != "perf":
             was_on = sys.is_stack_trampoline_active()
-            sys.activate_stack_trampoline("perf")
-            sys.activate_stack_trampoline(self.back_end)
+            for back_end in "perf", self.back_end:
+                sys.activate_stack_trampoline(back_end, lines=self.shows_lines)
             if not was_on:
                 sys.deactivate_stack_trampoline()
 
@@ -156,9 +164,14 @@ class Model:
     def toggle(self):
         draw = self.rng.random()
         if not sys.is_stack_trampoline_active() or draw < 0.2:
-            sys.activate_stack_trampoline(self.back_end, native=draw < 0.1)
+            self.choose_lines()
+            sys.activate_stack_trampoline(self.back_end, native=draw < 0.1,
+                                          lines=self.shows_lines)
         elif draw < 0.4:
             sys.deactivate_stack_trampoline()
+
+    def choose_lines(self):
+        """For LinesModel."""
 
     def may_inline_always(self, base):
         """Is it predictable what a specialised obj[i] or class() shows?
@@ -191,6 +204,62 @@ class Model:
 
 
 ONCE = symbol(Model.once.__code__)
+
+
+class LinesModel(Model):
+    """Where lines are shown, most of the time: compares them, too.
+
+    Frames that were entered while there were none have their names only.
+    """
+
+    def __init__(self, rng, back_end):
+        super().__init__(rng, back_end)
+        self.shows_lines = True
+        self.without_lines = set()      # bases of functions
+
+    def enter(self, name):
+        base = super().enter(name)
+        self.without_lines.discard(base)
+        if not self.shows_lines:
+            self.without_lines.add(base)
+        return base
+
+    walk = staticmethod(_testperf.labels_and_lines)
+
+    def _named(self, labels):
+        """Names alone: folded from those with lines."""
+        return [re.sub(r"(>|\.py)(:[0-9]+)$", r"\1", name)
+                for name in super()._named(labels)]
+
+    def labels_of(self, walked):
+        labels, lines = walked
+        names = super()._named(labels)
+        if sys.is_stack_trampoline_active():
+            del names[0]                # verify()
+        # Behind verify(), the innermost first.
+        running = lines[1:][:len(self.stack)]
+        expected = []
+        for (code, line), name, base in zip(running, reversed(self.stack),
+                                            range(len(self.stack), 0, -1)):
+            if name[0] != OFF:
+                if base in self.without_lines:
+                    line = None
+                expected.append(symbol_and_line(code, line))
+        actual = names[:len(expected)]
+        if actual != expected:
+            self._fail(difference(actual, expected))
+        return labels
+
+    def choose_lines(self):
+        self.shows_lines = self.rng.random() < 0.8
+
+    def in_thread(self, function):
+        saved = self.without_lines
+        self.without_lines = set()
+        try:
+            super().in_thread(function)
+        finally:
+            self.without_lines = saved
 
 
 def difference(actual, expected):
@@ -572,10 +641,15 @@ class RandomTest(unittest.TestCase):
 
     back_end = "perf"
     comparisons = COMPARISONS
+    model = Model
+
+    def activate(self):
+        sys.activate_stack_trampoline(self.back_end,
+                                      lines=self.model is LinesModel)
 
     def setUp(self):
         was_active = sys.is_stack_trampoline_active()
-        sys.activate_stack_trampoline(self.back_end)
+        self.activate()
         if not was_active:
             self.addCleanup(sys.deactivate_stack_trampoline)
         self.addCleanup(sys.setrecursionlimit, sys.getrecursionlimit())
@@ -596,7 +670,7 @@ class RandomTest(unittest.TestCase):
 
     def run_program(self, seed, comparisons):
         """Return the model after at least so many comparisons."""
-        model = Model(random.Random(seed), self.back_end)
+        model = self.model(random.Random(seed), self.back_end)
         file = f"<random {seed}>"
         source = "\n".join(Writer(model.rng).program()).replace("FILE", file)
         names = {"Oops": Oops, "model": model, "rng": model.rng,
@@ -618,7 +692,7 @@ class RandomTest(unittest.TestCase):
         except Mismatch:
             pass
         finally:
-            sys.activate_stack_trampoline(self.back_end)
+            self.activate()
         if model.failure is not None:
             self.fail(f"PERF_TEST_SEED={seed} (after {model.comparisons} "
                       f"comparisons): {model.failure}")
@@ -651,7 +725,8 @@ class RandomTest(unittest.TestCase):
         self.assertFalse([name for name in names
                           if not name.startswith("py::")], message)
         self.assertGreater(len(names), 50)
-        self.assertIn(symbol(Model.verify.__code__), names)
+        self.assertTrue(any(name.startswith(symbol(Model.verify.__code__))
+                            for name in names))
 
 
 class JitdumpRandomTest(RandomTest):
@@ -665,6 +740,17 @@ class JitdumpRandomTest(RandomTest):
         directory = cls.enterClassContext(tempfile.TemporaryDirectory())
         environment = cls.enterClassContext(os_helper.EnvironmentVarGuard())
         environment["JITDUMPDIR"] = directory
+
+
+class LinesRandomTest(RandomTest):
+    """Labels that move with the lines."""
+
+    model = LinesModel
+
+
+class LinesJitdumpRandomTest(JitdumpRandomTest):
+
+    model = LinesModel
 
 
 if __name__ == "__main__":

@@ -39,6 +39,11 @@ def symbol(code):
     return f"py::{code.co_qualname}:{code.co_filename}"
 
 
+def symbol_and_line(code, line):
+    """The same of a frame, when lines are shown."""
+    return symbol(code) if line is None else f"{symbol(code)}:{line}"
+
+
 class LabelNames:
     """Names labels by this process's map, as perf does: by the byte before."""
 
@@ -74,6 +79,8 @@ class LabelNames:
                 name = self._look_up(label - 1)
             if name is None:
                 return f"no symbol at {label:#x}"
+            if name != self._look_up(label):
+                return f"two symbols at {label:#x}: {name}"
             self._known[label] = name
         return name
 

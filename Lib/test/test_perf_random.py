@@ -24,7 +24,7 @@ from test.support.perf_base import INLINES_COMPREHENSIONS
 from test.support.perf_helper import (remove_own_map_at_exit,
                                       requires_trampoline)
 from test.support.perf_walk import (LabelNames, Native, symbol,
-                                    symbol_and_line)
+                                    symbol_and_line, without_line)
 
 import _testperf
 
@@ -228,8 +228,7 @@ class LinesModel(Model):
 
     def _named(self, labels):
         """Names alone: folded from those with lines."""
-        return [re.sub(r"(>|\.py)(:[0-9]+)$", r"\1", name)
-                for name in super()._named(labels)]
+        return [without_line(name) for name in super()._named(labels)]
 
     def labels_of(self, walked):
         labels, lines = walked

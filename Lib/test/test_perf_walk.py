@@ -22,7 +22,7 @@ import weakref
 from test.support import import_helper, os_helper
 from test.support.perf_helper import (SMALL_QUARANTINE, remove_own_map_at_exit,
                                       requires_trampoline)
-from test.support.perf_walk import PerfTestCase, also_native
+from test.support.perf_walk import PerfTestCase, also_with_details
 
 import _testperf
 
@@ -545,6 +545,8 @@ class FunctionKindsTest(PerfTestCase):
 @requires_trampoline
 class SymbolTest(PerfTestCase):
 
+    lines_do_not_matter = "this is about names: test_perf_lines has the rest"
+
     def test_equal_symbols_share_a_label(self):
         source = "def function():\n    found.append(_testperf.labels()[0])\n"
         found = []
@@ -623,7 +625,7 @@ class SymbolTest(PerfTestCase):
         self.assertLess(traced, 1 << 16)
 
 
-also_native(globals())
+also_with_details(globals())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import unittest
 
 from test.support.perf_helper import (remove_own_map_at_exit,
                                       requires_trampoline)
-from test.support.perf_walk import PerfTestCase, also_native
+from test.support.perf_walk import PerfTestCase, also_with_details
 
 
 def setUpModule():
@@ -85,7 +85,7 @@ class DepthTest(PerfTestCase):
         self.run_script(DEEP_PREAMBLE + functions + textwrap.dedent("""
             def compare(function, n, labels):
                 if labels:
-                    actual = names.of(labels[0])
+                    actual = names.function_of(labels[0])
                     assert actual == symbol(function.__code__), (n, actual)
                     seen.append(n)
 
@@ -115,7 +115,7 @@ class DepthTest(PerfTestCase):
 
             def compare(function, n, labels):
                 if labels:
-                    actual = names.of(labels[0])
+                    actual = names.function_of(labels[0])
                     assert actual == symbol(function.__code__), (n, actual)
                     seen.append(n)
 
@@ -160,7 +160,7 @@ DEEP_PREAMBLE = textwrap.dedent("""
     """)
 
 
-also_native(globals())
+also_with_details(globals())
 
 
 if __name__ == "__main__":

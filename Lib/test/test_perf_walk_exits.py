@@ -14,7 +14,7 @@ import unittest
 from test.support import import_helper
 from test.support.perf_helper import (remove_own_map_at_exit,
                                       requires_trampoline)
-from test.support.perf_walk import PerfTestCase, also_native
+from test.support.perf_walk import PerfTestCase, also_with_details
 
 import _testperf
 
@@ -334,7 +334,7 @@ class ThreadTest(PerfTestCase):
                     thread.join()
             assert results == [900] * 5 + [9000] * 5, results
             for labels in found:
-                name = names.of(labels[0])
+                name = names.function_of(labels[0])
                 assert name == f"py::recurse:{__file__}", name
             """))
 
@@ -362,13 +362,17 @@ class ThreadTest(PerfTestCase):
             if report:
                 raise Exception(report)
             """)
+        frame = sys._getframe()
+
+        def shared():
+            return {"below": "\n".join(self.checker.expected(frame))}
+
         for activate in "", "sys.activate_stack_trampoline('perf')":
             interpreter = interpreters.create(isolated=False)
             try:
-                below = self.checker.expected(sys._getframe())
-                result = interpreters.run_string(
-                    interpreter, source.format(activate=activate),
-                    shared={"below": "\n".join(below)})
+                text = source.format(activate=activate).replace(
+                    "StackChecker()", f"StackChecker(lines={self.lines})")
+                result = interpreters.run_string(interpreter, text, shared())
                 interpreters.raise_failure(result)
             finally:
                 interpreters.destroy(interpreter)
@@ -376,7 +380,7 @@ class ThreadTest(PerfTestCase):
         self.assert_checked()
 
 
-also_native(globals())
+also_with_details(globals())
 
 
 if __name__ == "__main__":

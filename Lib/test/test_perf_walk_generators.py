@@ -10,7 +10,7 @@ import unittest
 
 from test.support.perf_helper import (remove_own_map_at_exit,
                                       requires_trampoline)
-from test.support.perf_walk import PerfTestCase, also_native
+from test.support.perf_walk import PerfTestCase, also_with_details
 
 
 def setUpModule():
@@ -316,7 +316,7 @@ class GeneratorTest(PerfTestCase):
         self.repeat(drive, checks=6)
 
 
-also_native(globals())
+also_with_details(globals())
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ def setUpModule():
 
 @requires_trampoline
 class ShapeTest(PerfTestCase):
+
+    lines_do_not_matter = "this is about what stands between functions"
     """The whole walk, C functions included."""
 
     # By which C enters a Python function.

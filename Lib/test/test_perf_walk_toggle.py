@@ -11,7 +11,7 @@ import unittest
 
 from test.support.perf_helper import (remove_own_map_at_exit,
                                       requires_trampoline)
-from test.support.perf_walk import PerfTestCase, also_native, symbol
+from test.support.perf_walk import PerfTestCase, also_with_details, symbol
 
 import _testperf
 
@@ -198,7 +198,7 @@ class ToggleTest(PerfTestCase):
         known = {symbol(recurse.__code__), symbol(run.__code__),
                  *(symbol(getattr(threading.Thread, name).__code__)
                    for name in ("run", "_bootstrap", "_bootstrap_inner"))}
-        names = {self.checker.names.of(label)
+        names = {self.checker.names.function_of(label)
                  for labels in walks for label in labels}
         self.assertLessEqual(names, known)
         self.assertIn(symbol(recurse.__code__), names)
@@ -206,6 +206,8 @@ class ToggleTest(PerfTestCase):
 
 @requires_trampoline
 class OtherEvaluatorTest(PerfTestCase):
+
+    lines_do_not_matter = "the other evaluator does not tell them"
     """Another tool has an evaluator of its own (PEP 523)."""
 
     def remove_evaluator(self):
@@ -275,7 +277,7 @@ class OtherEvaluatorTest(PerfTestCase):
         self.repeat(outer, checks)
 
 
-also_native(globals())
+also_with_details(globals())
 
 
 if __name__ == "__main__":

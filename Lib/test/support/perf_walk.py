@@ -44,6 +44,11 @@ def symbol_and_line(code, line):
     return symbol(code) if line is None else f"{symbol(code)}:{line}"
 
 
+def without_line(name):
+    function, _, line = name.rpartition(":")
+    return function if line.isdecimal() else name
+
+
 class LabelNames:
     """Names labels by this process's map, as perf does: by the byte before."""
 
@@ -84,6 +89,10 @@ class LabelNames:
             self._known[label] = name
         return name
 
+    def function_of(self, label):
+        """The name without line; no file of the tests ends like one."""
+        return without_line(self.of(label))
+
     def of_all(self, labels):
         return [self.of(label) for label in labels]
 
@@ -95,31 +104,42 @@ class StackChecker:
     those that run when the checker is made, and those that say so with
     called_while_off().  Mismatches are collected, because an exception would
     not get out of every callback.
+
+    With lines, each function that was called since the checker was made has to
+    show the line that its frame tells.
     """
 
-    def __init__(self):
+    def __init__(self, lines=False):
         self.names = LabelNames()
+        self.lines = lines
+        self._without_lines = []
         self.count = 0
         self.mismatches = []
         self._unlabelled = []
-        if not sys.is_stack_trampoline_active():
-            self._add_unlabelled(sys._getframe())
-
-    def _add_unlabelled(self, frame):
+        old = (self._without_lines if sys.is_stack_trampoline_active()
+               else self._unlabelled)
+        frame = sys._getframe()
         while frame is not None:
-            self._unlabelled.append(frame)
+            old.append(frame)
             frame = frame.f_back
 
     def called_while_off(self, frame=None):
         """Expect no label of the calling function."""
         self._unlabelled.append(frame or sys._getframe(1))
 
-    def expected(self, frame):
-        """Return the symbols of frame and its callers, without unlabelled."""
+    def expected(self, frame, lines=()):
+        """Return the symbols of frame and its callers, without unlabelled.
+
+        lines: of the innermost ones, instead of what they would be now."""
         symbols = []
+        lines = iter(lines)
         while frame is not None:
+            line = next(lines, None) or frame.f_lineno
+            if any(frame is other for other in self._without_lines):
+                line = None
             if not any(frame is other for other in self._unlabelled):
-                symbols.append(symbol(frame.f_code))
+                symbols.append(symbol_and_line(
+                    frame.f_code, line if self.lines else None))
             frame = frame.f_back
         return symbols
 
@@ -130,11 +150,12 @@ class StackChecker:
         Arguments are ignored, so that this can serve as a callback.
         """
         frame = sys._getframe()
-        labels = _testperf.labels()
+        labels, lines = _testperf.labels_and_lines()
         if not sys.is_stack_trampoline_active():
             self.called_while_off(frame)
         actual = self.names.of_all(labels[:depth])
-        expected = (self.expected(frame) + list(below))[:depth]
+        expected = self.expected(frame, [line for _, line in lines])
+        expected = (expected + list(below))[:depth]
         self.count += 1
         if actual != expected:
             self.mismatches.append((actual, expected))
@@ -142,6 +163,7 @@ class StackChecker:
 
     def forget_frames(self):
         self._unlabelled.clear()
+        self._without_lines.clear()
 
     def report(self):
         """Return what was wrong, as text, or None."""
@@ -174,12 +196,16 @@ class PerfTestCase(unittest.TestCase):
     # that have run a few times.
     TIMES = 20
 
-    # Whether to show the native functions between Python functions.
+    # Whether to show the native functions between Python functions; lines.
     native = False
+    lines = False
+
+    # A reason why not all frames that the tests compare can show lines.
+    lines_do_not_matter = None
 
     def setUp(self):
         was_active = sys.is_stack_trampoline_active()
-        self.checker = StackChecker()
+        self.checker = StackChecker(lines=self.lines)
         self.check = self.checker.check
         self.activate()
         if not was_active:
@@ -187,13 +213,15 @@ class PerfTestCase(unittest.TestCase):
         self.addCleanup(self.checker.forget_frames)
 
     def activate(self):
-        sys.activate_stack_trampoline("perf", native=self.native)
+        sys.activate_stack_trampoline("perf", native=self.native,
+                                      lines=self.lines)
 
     def run_script(self, source, *options, env=()):
-        if self.native:
-            source = source.replace('activate_stack_trampoline("perf")',
-                                    'activate_stack_trampoline("perf", '
-                                    'native=True)')
+        source = source.replace('activate_stack_trampoline("perf")',
+                                'activate_stack_trampoline("perf", native='
+                                f'{self.native}, lines={self.lines})')
+        source = source.replace("StackChecker()",
+                                f"StackChecker(lines={self.lines})")
         return run_script(source, *options, env=env)
 
     def assert_checked(self, at_least=1):
@@ -209,14 +237,19 @@ class PerfTestCase(unittest.TestCase):
             self.assertEqual(self.checker.count - before, checks)
 
 
-def also_native(namespace):
-    """Add a twin to each test case of a module, with native functions."""
+def also_with_details(namespace):
+    """Add twins to each test case of a module: with native functions, with
+    lines, and with both."""
     for name, case in list(namespace.items()):
         if (isinstance(case, type) and issubclass(case, PerfTestCase)
                 and case.__module__ == namespace["__name__"]):
-            twin = f"Native{name}"
-            namespace[twin] = type(twin, (case,), {
-                "native": True, "__module__": namespace["__name__"]})
+            for native, lines in (1, 0), (0, 1), (1, 1):
+                if lines and case.lines_do_not_matter:
+                    continue
+                twin = "Native" * native + "Lines" * lines + name
+                namespace[twin] = type(twin, (case,), {
+                    "native": bool(native), "lines": bool(lines),
+                    "__module__": namespace["__name__"]})
 
 
 class Native:

@@ -159,13 +159,27 @@ _PyCode_PrintableName(const char *name, char *buffer, size_t size)
     return length;
 }
 
+static void
+write_function(Writer *writer, PyCodeObject *code)
+{
+    write_bytes(writer, "py::");
+    write_string(writer, code->co_qualname);
+    write_bytes(writer, ":");
+}
+
+size_t
+_PyCode_SymbolFile(PyCodeObject *code)
+{
+    Writer writer = {NULL, 0, 0};
+    write_function(&writer, code);
+    return writer.length;
+}
+
 size_t
 _PyCode_Symbol(PyCodeObject *code, char *buffer, size_t size)
 {
     Writer writer = {buffer, size, 0};
-    write_bytes(&writer, "py::");
-    write_string(&writer, code->co_qualname);
-    write_bytes(&writer, ":");
+    write_function(&writer, code);
     write_string(&writer, code->co_filename);
     size_t length = writer.length;
     write_byte(&writer, '\0');

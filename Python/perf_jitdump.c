@@ -18,9 +18,15 @@
  *      E   .eh_frame       at the next multiple of 8: CIE, FDE, end mark
  *      H   .eh_frame_hdr   a search table with one entry
  *
- * Addresses in E and H are relative, so they are the same for all symbols.
- * perf maps T, E and H at the label's address: the next label must be
- * farther off.
+ * Addresses in E and H are relative, so they are the same for all symbols of
+ * one size.  perf maps T, E and H at the label's address: the next label must
+ * be farther off.
+ *
+ * A symbol with lines is longer, and has a record more.  Profilers want to
+ * know of it before the code, and look for a line from its first address on:
+ * the first entry is there, the last one, which tells nothing, at the end.
+ * Each entry has the whole name of the file, since some readers do not know of
+ * the mark for the same name again.
  *
  * The code that makes areas is dumped, too, and so gets unwind information
  * that leads through the records.  What it has in the program itself, for
@@ -31,6 +37,7 @@
 #include "pycore_perf_file.h"
 #include "pycore_perf_hook.h"      // _PyPerf_EnterAreaWithUnwindInfo()
 #include "pycore_perf_labels.h"
+#include "pycore_perf_lines.h"
 #include "pycore_perf_trampoline.h"
 
 #include <errno.h>
@@ -49,6 +56,7 @@
 
 enum {
     JIT_CODE_LOAD = 0,
+    JIT_CODE_DEBUG_INFO = 2,
     JIT_CODE_UNWINDING_INFO = 4,
 };
 
@@ -68,6 +76,20 @@ typedef struct {
     uint32_t total_size;
     uint64_t timestamp;
 } RecordHeader;
+
+typedef struct {
+    RecordHeader header;
+    uint64_t code_addr;
+    uint64_t nr_entry;
+    /* followed by entries, padding */
+} DebugInfo;
+
+typedef struct {
+    uint64_t addr;
+    uint32_t lineno;
+    uint32_t discrim;
+    /* followed by the file name with its NUL */
+} DebugEntry;
 
 typedef struct {
     RecordHeader header;
@@ -108,6 +130,7 @@ extern const char _PyPerf_EnterAreaModel[], _PyPerf_ShareAreaModel[];
 typedef struct {
     unsigned char bytes[_PyPerfJitdump_AREA_ROOM];
     size_t code_size;           /* with the number */
+    size_t fde_offset;
     size_t eh_frame_size;
     size_t size;                /* with .eh_frame_hdr; 0: not made yet */
 } Unwinding;
@@ -228,9 +251,28 @@ make_unwinding(Unwinding *made, const char *model, size_t room)
     };
     memcpy(made->bytes + size, &header, sizeof(header));
     made->code_size = to_eh_frame;
+    made->fde_offset = cie_size;
     made->eh_frame_size = size;
     made->size = size + sizeof(header);
     return 0;
+}
+
+/* Copy what was made for code of one size to where it stands behind code with
+   so many bytes more. */
+static void
+put_unwinding(char *position, const Unwinding *made, size_t more)
+{
+    FrameEntry fde;
+    FrameHeader header;
+    const size_t header_offset = made->eh_frame_size;
+    memcpy(position, made->bytes, made->size);
+    memcpy(&fde, made->bytes + made->fde_offset, sizeof(fde));
+    memcpy(&header, made->bytes + header_offset, sizeof(header));
+    fde.pc_begin -= (int32_t)more;
+    fde.pc_range += (uint32_t)more;
+    header.initial_location -= (int32_t)more;
+    memcpy(position + made->fde_offset, &fde, sizeof(fde));
+    memcpy(position + header_offset, &header, sizeof(header));
 }
 
 static int
@@ -329,6 +371,8 @@ typedef struct {
     size_t name_length;
     uintptr_t address;
     const char *code;
+    size_t more;                /* bytes, zeros, between code and number */
+    const _PyPerfSymbol *lines; /* the symbol, if it has some */
     const Unwinding *unwinding;
     bool is_mapped;             /* is there room for the unwinding? */
     uint64_t made;
@@ -337,11 +381,14 @@ typedef struct {
 static Dumped
 dumped_label(const _PyPerfSymbol *symbol)
 {
+    const size_t size = ALIGN_8(_PyPerfLabels_Size(symbol));
     return (Dumped){
         .name = symbol->name, .name_length = symbol->length,
         .address = symbol->start, .code = _PyPerf_LabelModel,
+        .more = size - LABEL_SIZE,
+        .lines = symbol->lines != NULL ? symbol : NULL,
         .unwinding = &unwinding.label,
-        .is_mapped = LABEL_SIZE + unwinding.label.size <= symbol->room,
+        .is_mapped = size + unwinding.label.size <= symbol->room,
         .made = symbol->made,
     };
 }
@@ -355,6 +402,82 @@ dumped_code(const char *name, const char *code, const Unwinding *unwinding)
         .unwinding = unwinding, .is_mapped = true,
     };
 }
+
+static size_t
+code_size(const Dumped *dumped)
+{
+    return dumped->unwinding->code_size + dumped->more;
+}
+
+/* --- Lines --------------------------------------------------------------- */
+
+/* Put an entry at *end, and move that on. */
+static void
+put_entry(char **end, uintptr_t address, int line, const _PyPerfSymbol *symbol)
+{
+    const char *file = symbol->name + symbol->file_start;
+    const DebugEntry entry = {
+        .addr = address, .lineno = (uint32_t)Py_MAX(line, 0),
+    };
+    *end = put(*end, &entry, sizeof(entry));
+    *end = put(*end, file, symbol->length - symbol->file_start);
+    *(*end)++ = '\0';
+}
+
+static uint64_t
+count_entries(const _PyPerfSymbol *symbol)
+{
+    _PyPerfLineCursor cursor = {0};
+    _PyPerfLineRun run;
+    uint64_t count = 1;                 /* the end */
+    while (_PyPerfLines_Next(symbol, &cursor, &run)) {
+        count++;
+    }
+    return count;
+}
+
+static size_t
+size_of_lines(const Dumped *dumped)
+{
+    if (dumped->lines == NULL) {
+        return 0;
+    }
+    const size_t name_size = dumped->lines->length - dumped->lines->file_start
+                             + 1;
+    return ALIGN_8(sizeof(DebugInfo) + (size_t)count_entries(dumped->lines)
+                                       * (sizeof(DebugEntry) + name_size));
+}
+
+/* Write the record of dumped's lines, if it has some, and return its end. */
+static char *
+put_lines(char *start, const Dumped *dumped, uint64_t time)
+{
+    const size_t size = size_of_lines(dumped);
+    if (size == 0) {
+        return start;
+    }
+    const _PyPerfSymbol *const symbol = dumped->lines;
+    const DebugInfo info = {
+        .header.id = JIT_CODE_DEBUG_INFO,
+        .header.total_size = (uint32_t)size,
+        .header.timestamp = time,
+        .code_addr = dumped->address,
+        .nr_entry = count_entries(symbol),
+    };
+    memset(start + size - 8, 0, 8);                     /* padding */
+    char *position = put(start, &info, sizeof(info));
+    _PyPerfLineCursor cursor = {0};
+    _PyPerfLineRun run;
+    uintptr_t address = dumped->address;
+    while (_PyPerfLines_Next(symbol, &cursor, &run)) {
+        put_entry(&position, address, run.line, symbol);
+        address = run.end;
+    }
+    put_entry(&position, dumped->address + code_size(dumped), 0, symbol);
+    return start + size;
+}
+
+/* --- Code ---------------------------------------------------------------- */
 
 /* The two records, without what follows their fixed parts. */
 typedef struct {
@@ -379,10 +502,10 @@ begin_records(const Dumped *dumped)
             .header.id = JIT_CODE_LOAD,
             .header.total_size = (uint32_t)ALIGN_8(
                 sizeof(CodeLoad) + dumped->name_length + 1
-                + unwinding->code_size),
+                + code_size(dumped)),
             .vma = dumped->address,
             .code_addr = dumped->address,
-            .code_size = unwinding->code_size,
+            .code_size = code_size(dumped),
         },
     };
 }
@@ -391,10 +514,11 @@ static size_t
 size_of_records(const Dumped *dumped)
 {
     const Records records = begin_records(dumped);
-    return records.info.header.total_size + records.load.header.total_size;
+    return size_of_lines(dumped) + records.info.header.total_size
+           + records.load.header.total_size;
 }
 
-/* Write the records, the unwinding information first, and return their end. */
+/* Write the records, the code last, and return their end. */
 static char *
 put_records(char *start, const Dumped *dumped, uint32_t pid, uint32_t tid,
             uint64_t number)
@@ -405,6 +529,7 @@ put_records(char *start, const Dumped *dumped, uint32_t pid, uint32_t tid,
     /* Samples that are older than a record do not find it. */
     info->header.timestamp = Py_MAX(dumped->made, jitdump.began);
     load->header.timestamp = info->header.timestamp;
+    start = put_lines(start, dumped, info->header.timestamp);
     load->pid = pid;
     load->tid = tid;
     load->code_index = number;
@@ -413,12 +538,14 @@ put_records(char *start, const Dumped *dumped, uint32_t pid, uint32_t tid,
     memset(middle - 8, 0, 8);                           /* padding */
     memset(end - 8, 0, 8);
     start = put(start, info, sizeof(*info));
-    put(start, dumped->unwinding->bytes, dumped->unwinding->size);
+    put_unwinding(start, dumped->unwinding, dumped->more);
     start = put(middle, load, sizeof(*load));
     start = put(start, dumped->name, dumped->name_length);
     *start++ = '\0';
     start = put(start, dumped->code,
                 dumped->unwinding->code_size - sizeof(number));
+    memset(start, 0, dumped->more);
+    start += dumped->more;
     put(start, &number, sizeof(number));
     return end;
 }

@@ -37,6 +37,10 @@
 /* Code that needs more addresses than an arena has shows no lines. */
 #define MAX_LINES_SIZE (ARENA_SIZE - 1024)
 
+/* Files repeat the name for each line: nor does code for which this could take
+   so many bytes. */
+#define MAX_NAMES_SIZE ((uint64_t)1 << 26)
+
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 /* Offsets reach as far to both sides of the first arena. */
@@ -364,6 +368,7 @@ keep_symbol(const _PyPerfSymbol *symbol)
         .made = _PyPerfLabels_Nanoseconds(),
         .name = name,
         .length = symbol->length,
+        .file_start = symbol->file_start,
         .room = room,
         .lines = lines,
     };
@@ -444,8 +449,15 @@ assign(PyCodeObject *code, const _PyPerfLines *lines,
         }
         _PyCode_Symbol(code, name, length + 1);
     }
+    if (lines != NULL && (uint64_t)length * lines->units > MAX_NAMES_SIZE) {
+        if (name != on_stack) {
+            free(name);
+        }
+        return -1;
+    }
     const _PyPerfSymbol symbol = {
         .name = name, .length = (uint32_t)length, .lines = lines,
+        .file_start = lines == NULL ? 0 : (uint32_t)_PyCode_SymbolFile(code),
     };
     const _PyPerfSymbol *kept = _Py_hashtable_get(labels.table, &symbol);
     if (kept == NULL) {

@@ -62,6 +62,7 @@ typedef struct _PyPerfSymbol {
     const struct _PyPerfSymbol *next;   /* made after it */
     const char *name;           /* UTF-8, printable, not NUL-terminated */
     uint32_t length;
+    uint32_t file_start;        /* where in it the name of the file begins */
     uint32_t room;              /* the next symbol is at least so far away */
     const struct _PyPerfLines *lines;   /* or NULL: see pycore_perf_lines.h */
 } _PyPerfSymbol;
@@ -126,6 +127,9 @@ extern void _PyPerfLabels_TakeArena(bool in_place);
  * characters and lone surrogates escaped.  Return its length without the NUL;
  * if that is >= size, the text did not fit and must be ignored. */
 extern size_t _PyCode_Symbol(PyCodeObject *code, char *buffer, size_t size);
+
+/* Where in it does the name of the file begin? */
+extern size_t _PyCode_SymbolFile(PyCodeObject *code);
 
 /* The same for a name that somebody else gives: what is not UTF-8 is escaped,
  * too.  Needs no GIL. */

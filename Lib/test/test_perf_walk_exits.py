@@ -367,7 +367,9 @@ class ThreadTest(PerfTestCase):
         def shared():
             return {"below": "\n".join(self.checker.expected(frame))}
 
-        for activate in "", "sys.activate_stack_trampoline('perf')":
+        activation = ("sys.activate_stack_trampoline('perf', "
+                      f"lines={self.lines})")
+        for activate in "", activation:
             interpreter = interpreters.create(isolated=False)
             try:
                 text = source.format(activate=activate).replace(

@@ -55,6 +55,7 @@ extern "C" {
                           CEVAL_OWN_RECORD, lowest);                      \
         CEVAL_ENTRY->frame_obj = (PyFrameObject *)_PyPerf_entered;        \
         CEVAL_NOTE_FRAME();                                               \
+        CEVAL_FIND_LINES_OF(frame);                                       \
         _PyPerf_entered = CEVAL_ENTRY;                                    \
     } while (0)
 
@@ -62,6 +63,23 @@ extern "C" {
        ((void)(_PyPerf_entered = _PyPerf_ENTRY_BEFORE(CEVAL_ENTRY)))
 
 #  define CEVAL_THROWS() (throwflag & ~_PyPerf_NO_AREA)
+
+/* Whenever frame has become what runs.  An entry frame has no code, and the
+ * one that cleans up after __init__() has code without label. */
+#  ifdef Py_CEVAL_LINES
+#    define CEVAL_FIND_LINES_OF(frame)                                    \
+    do {                                                                  \
+        if ((frame)->owner == _PyPerfBase_ENTRY_OWNER) {                  \
+            lines.place = &lines.bias;                                    \
+        }                                                                 \
+        else {                                                            \
+            CEVAL_FIND_LINES(_PyFrame_GetCode(frame),                     \
+                             (frame)->instr_ptr + 1);                     \
+        }                                                                 \
+    } while (0)
+#  else
+#    define CEVAL_FIND_LINES_OF(frame) ((void)0)
+#  endif
 
 /* Before the jump to start_frame: frame is the callee. */
 #  define CEVAL_PUSH_LABEL()                                              \
@@ -74,6 +92,7 @@ extern "C" {
             goto push_label_slowly;                                       \
         }                                                                 \
         ceval_link_record(&CEVAL_LINK, caller, CEVAL_LABEL_AT(offset));   \
+        CEVAL_FIND_LINES_OF(frame);                                       \
     } while (0)
 
 /* When frame has become the caller again, or the entry frame. */
@@ -89,6 +108,7 @@ extern "C" {
                              CEVAL_IS_CLEANUP(frame) ? frame->previous    \
                                                      : frame);            \
         }                                                                 \
+        CEVAL_FIND_LINES_OF(frame);                                       \
     } while (0)
 
 /* The frame that cleans up after __init__() has no label. */
@@ -101,6 +121,7 @@ extern "C" {
     do {                                                                  \
         if (CEVAL_IS_CLEANUP(dying)) {                                    \
             CEVAL_NOTE_FRAME();                                           \
+            CEVAL_FIND_LINES_OF(frame);                                   \
         }                                                                 \
         else {                                                            \
             CEVAL_POP_LABEL();                                            \
@@ -118,10 +139,12 @@ extern "C" {
         PyCodeObject *code = _PyFrame_GetCode(frame);                     \
         if (!CEVAL_AREA_IS_FULL()) {                                      \
             ceval_link_record(&CEVAL_LINK, CEVAL_LINK, CEVAL_LABEL(code)); \
+            CEVAL_FIND_LINES_OF(frame);                                   \
             goto start_frame;                                             \
         }                                                                 \
         if (CEVAL_AREA_IS_SATURATED()) {                                  \
             ceval_relabel(CEVAL_LOWEST, code);                            \
+            CEVAL_FIND_LINES_OF(frame);                                   \
             goto start_frame;                                             \
         }                                                                 \
         _PyInterpreterFrame *callee = frame;                              \

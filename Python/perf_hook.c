@@ -3,7 +3,12 @@
  * It is the frame evaluation function (PEP 523) of an interpreter that
  * Python/perf_trampoline.c has switched on.  It chooses the area of labels
  * for the function and enters an evaluator below it, by the code in
- * Python/asm_trampoline_*.S.  Everything here runs with the GIL held.
+ * Python/asm_trampoline_*.S.  Everything here runs with a thread state.
+ *
+ * There may be no GIL.  What is of a thread is on its C stack or thread-local;
+ * single words that all threads read are atomic; and an interpreter's
+ * eval_frame and tool change while its other threads are stopped, or, in a
+ * child that was just forked, where there are none.
  *
  * On or off is kept nowhere but in the interpreter's eval_frame.  Indifferent
  * to fork.  Nothing can fail but the installation.
@@ -28,7 +33,14 @@ _PyPerf_DEFINE_CALLER
 
 /* --- Kinds of areas ------------------------------------------------------ */
 
-/* The code in use, for all interpreters.  It outlives the back end. */
+/* For words that any thread may read at any time.  On our platforms these are
+   ordinary loads and stores. */
+#define READ(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
+#define WRITE(word, value) __atomic_store_n(&(word), value, __ATOMIC_RELAXED)
+
+/* The code in use, for all interpreters.  It outlives the back end.  While it
+   changes, a thread may find one member new and another one old: any go
+   together. */
 static struct {
     _PyPerf_enterfunc *enter;
     _PyPerf_sharefunc *share;
@@ -41,17 +53,18 @@ static struct {
 void
 _PyPerfHook_UseAreas(const _PyPerf_AreaCode *code, bool shows_native)
 {
-    areas.enter = code->enter;
-    areas.share = code->share;
-    areas.room_to_share = shows_native ? PTRDIFF_MAX
-                          : SLOTS_TO_SHARE * sizeof(_PyPerf_record);
+    WRITE(areas.enter, code->enter);
+    WRITE(areas.share, code->share);
+    WRITE(areas.room_to_share,
+          shows_native ? PTRDIFF_MAX
+          : (ptrdiff_t)(SLOTS_TO_SHARE * sizeof(_PyPerf_record)));
 }
 
 /* Are native functions to be shown, between those of Python? */
 static inline bool
 shows_native(void)
 {
-    return areas.room_to_share == PTRDIFF_MAX;
+    return READ(areas.room_to_share) == PTRDIFF_MAX;
 }
 
 /* --- The C stack --------------------------------------------------------- */
@@ -109,7 +122,7 @@ static Py_NO_INLINE void
 measure_stack(void)
 {
     const uintptr_t here = stack_pointer();
-    stack.size = is_sealed ? 0
+    stack.size = READ(is_sealed) ? 0
                  : _PyPerfProcess_StackBelow(here, &stack.end);
     if (stack.size == 0) {
         stack.size = ASSUMED_STACK_SIZE;
@@ -127,7 +140,7 @@ _PyPerfHook_Seal(bool yes)
     if (stack.size == 0) {
         measure_stack();
     }
-    is_sealed = yes;
+    WRITE(is_sealed, yes);
 }
 
 /* May an entry from C take stack here? */
@@ -161,7 +174,7 @@ static inline bool
 is_to_be_shared(const _PyPerf_Evaluator *caller, const _PyPerf_record *newest)
 {
     return (char *)newest - (char *)_PyPerf_Lowest(caller)
-               >= areas.room_to_share
+               >= READ(areas.room_to_share)
            && (uintptr_t)newest - (uintptr_t)caller <= FARTHEST_TO_SHARE;
 }
 
@@ -174,8 +187,8 @@ share_area(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
     _PyPerf_record *slot = _PyPerfArch_RECORD(newest - 1);
     slot->next = newest;
     slot->label = label;
-    return areas.share(tstate, frame, throwflag, lowest, newest - 1,
-                       evaluator);
+    return READ(areas.share)(tstate, frame, throwflag, lowest, newest - 1,
+                             evaluator);
 }
 
 /* Run frame by evaluator below its label, wherever there is room for that. */
@@ -198,9 +211,9 @@ enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
     const size_t slots = shows_native() ? NATIVE_AREA_SLOTS
                          : _PyPerf_IsFirst(tstate) ? FIRST_AREA_SLOTS
                          : AREA_SLOTS;
-    return areas.enter(tstate, frame, newest, label,
-                       free_bytes(tstate, slots) | (size_t)throwflag,
-                       evaluator);
+    return READ(areas.enter)(tstate, frame, newest, label,
+                             free_bytes(tstate, slots) | (size_t)throwflag,
+                             evaluator);
 }
 
 /* The label that frame begins with, which may have run before. */
@@ -212,7 +225,7 @@ label_of(const _PyInterpreterFrame *frame, bool with_lines)
         return _PyPerfTrampoline_Label(code);
     }
     const uintptr_t first = _PyPerfTrampoline_LinesLabel(code);
-    const _PyPerf_offset offset = *_PyCode_LabelOffset(code);
+    const _PyPerf_offset offset = _PyCode_Label(code);
     return !_PyPerfLines_SHOWN(offset) ? first
            : _PyPerfLines_Bias(code, offset)
              + (uintptr_t)(_PyPerfBase_SHOWN_INSTRUCTION(frame) + 1);
@@ -241,7 +254,7 @@ eval_frame(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
            const bool with_lines)
 {
     PyCodeObject *code = _PyPerfBase_CODE(frame);
-    const _PyPerf_offset offset = *_PyCode_LabelOffset(code);
+    const _PyPerf_offset offset = _PyCode_Label(code);
     const bool has_label = with_lines ? _PyPerfLines_SHOWN(offset)
                                       : offset != 0;
     const _PyPerf_Evaluator *caller = _PyPerf_QuickCaller(
@@ -284,8 +297,8 @@ _PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
                                 _PyPerf_record *newest, uintptr_t label,
                                 _PyPerf_areaevalfunc evaluator)
 {
-    return areas.enter(tstate, frame, newest, label,
-                       free_bytes(tstate, NEXT_AREA_SLOTS), evaluator);
+    return READ(areas.enter)(tstate, frame, newest, label,
+                             free_bytes(tstate, NEXT_AREA_SLOTS), evaluator);
 }
 
 /* The frame record of the function that this stands in. */
@@ -315,7 +328,7 @@ static bool awaits_call;
 static void
 note_first_call(void)
 {
-    const bool was_awaited = awaits_call;
+    const bool was_awaited = READ(awaits_call);
     _PyPerfHook_AwaitCall(false);
     if (was_awaited) {
         _PyPerfTrampoline_FirstCall();
@@ -398,14 +411,10 @@ forget_tools_of_dead_interpreters(void)
 }
 
 static Tool *
-look_up_or_make_tool(PyInterpreterState *interp)
+make_tool(PyInterpreterState *interp)
 {
-    Tool *tool = look_up_tool(interp);
-    if (tool != NULL) {
-        return tool;
-    }
     forget_tools_of_dead_interpreters();
-    tool = calloc(1, sizeof(Tool));
+    Tool *tool = calloc(1, sizeof(Tool));
     if (tool != NULL) {
         tool->interpreter_id = interp->id;
         tool->next = tools;
@@ -418,9 +427,14 @@ look_up_or_make_tool(PyInterpreterState *interp)
 static Tool *
 ensure_tool(PyInterpreterState *interp)
 {
-    _PyPerfProcess_Lock();
-    Tool *tool = look_up_or_make_tool(interp);
-    _PyPerfProcess_Unlock();
+    Tool *tool = find_tool(interp);
+    if (tool == NULL) {
+        HEAD_LOCK(&_PyRuntime);     /* as a fork does, before our own */
+        _PyPerfProcess_Lock();
+        tool = make_tool(interp);
+        _PyPerfProcess_Unlock();
+        HEAD_UNLOCK(&_PyRuntime);
+    }
     return tool;
 }
 
@@ -466,7 +480,7 @@ eval_frame_of_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
     if (given.frame == frame && given.caller == _PyPerf_CallerMark(tstate)) {
         return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
     }
-    if (awaits_call) {
+    if (READ(awaits_call)) {
         _PyPerfHook_AwaitCall(false);
         _PyPerfTrampoline_FirstCall();
     }
@@ -507,7 +521,7 @@ tool_behind(PyInterpreterState *interp, _PyFrameEvalFunction eval_frame)
 _PyFrameEvalFunction
 _PyPerfTrampoline_GetTool(PyInterpreterState *interp)
 {
-    return tool_behind(interp, interp->eval_frame);
+    return tool_behind(interp, READ(interp->eval_frame));
 }
 
 /* Let eval_frame be what the table above says for on. */
@@ -519,8 +533,9 @@ set_tool_while_on(PyInterpreterState *interp, _PyFrameEvalFunction eval_frame)
         return -1;
     }
     tool->eval_frame = eval_frame;
-    interp->eval_frame = eval_frame != NULL ? eval_frame_of_tool
-                         : hooks[tool->shows_lines][awaits_call];
+    WRITE(interp->eval_frame,
+          eval_frame != NULL ? eval_frame_of_tool
+          : hooks[tool->shows_lines][READ(awaits_call)]);
     return 0;
 }
 
@@ -528,11 +543,13 @@ void
 _PyPerfTrampoline_SetTool(PyInterpreterState *interp,
                           _PyFrameEvalFunction eval_frame)
 {
+    _PyPerfBase_STOP_OTHERS(interp);
     eval_frame = tool_behind(interp, eval_frame);
     if (!_PyPerfHook_IsInstalled(interp)
         || set_tool_while_on(interp, eval_frame) < 0) {
-        interp->eval_frame = eval_frame;
+        WRITE(interp->eval_frame, eval_frame);
     }
+    _PyPerfBase_LET_OTHERS_RUN(interp);
 }
 
 /* --- On and off ---------------------------------------------------------- */
@@ -540,19 +557,19 @@ _PyPerfTrampoline_SetTool(PyInterpreterState *interp,
 int
 _PyPerfHook_IsInstalled(PyInterpreterState *interp)
 {
-    return is_hook(interp->eval_frame)
-           || interp->eval_frame == eval_frame_of_tool;
+    const _PyFrameEvalFunction eval_frame = READ(interp->eval_frame);
+    return is_hook(eval_frame) || eval_frame == eval_frame_of_tool;
 }
 
 void
 _PyPerfHook_AwaitCall(bool yes)
 {
-    awaits_call = yes;
+    WRITE(awaits_call, yes);
     for (PyInterpreterState *interp = PyInterpreterState_Head();
          interp != NULL; interp = PyInterpreterState_Next(interp)) {
         for (int lines = 0; lines < 2; lines++) {
-            if (interp->eval_frame == hooks[lines][!yes]) {
-                interp->eval_frame = hooks[lines][yes];
+            if (READ(interp->eval_frame) == hooks[lines][!yes]) {
+                WRITE(interp->eval_frame, hooks[lines][yes]);
             }
         }
     }
@@ -561,18 +578,23 @@ _PyPerfHook_AwaitCall(bool yes)
 int
 _PyPerfHook_Install(PyInterpreterState *interp, bool shows_lines)
 {
+    int result = -1;
+    _PyPerfBase_STOP_OTHERS(interp);
     Tool *tool = ensure_tool(interp);
-    if (tool == NULL) {
-        return -1;
+    if (tool != NULL) {
+        tool->shows_lines = shows_lines;
+        result = set_tool_while_on(interp, _PyPerfTrampoline_GetTool(interp));
     }
-    tool->shows_lines = shows_lines;
-    return set_tool_while_on(interp, _PyPerfTrampoline_GetTool(interp));
+    _PyPerfBase_LET_OTHERS_RUN(interp);
+    return result;
 }
 
 void
 _PyPerfHook_Remove(PyInterpreterState *interp)
 {
-    interp->eval_frame = _PyPerfTrampoline_GetTool(interp);
+    _PyPerfBase_STOP_OTHERS(interp);
+    WRITE(interp->eval_frame, _PyPerfTrampoline_GetTool(interp));
+    _PyPerfBase_LET_OTHERS_RUN(interp);
 }
 
 /* --- Frames without an evaluator ----------------------------------------- */
@@ -580,8 +602,8 @@ _PyPerfHook_Remove(PyInterpreterState *interp)
 static bool
 shows_lines(PyInterpreterState *interp)
 {
-    return interp->eval_frame == hooks[true][false]
-           || interp->eval_frame == hooks[true][true];
+    const _PyFrameEvalFunction eval_frame = READ(interp->eval_frame);
+    return eval_frame == hooks[true][false] || eval_frame == hooks[true][true];
 }
 
 typedef struct {

@@ -3,7 +3,7 @@
  * `perf inject --jit` turns it into one small ELF file per symbol, with unwind
  * information, so that `perf record --call-graph dwarf` works without frame
  * pointers; samply reads it directly.  Written by the perf trampoline with the
- * GIL held.
+ * lock of Python/perf_process.c held.
  *
  * Fork: the child must not write to its parent's file; the trampoline calls
  * _PyPerfJitdump_AfterFork_Child().  Failure: functions return -1 with errno.

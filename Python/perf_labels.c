@@ -1,7 +1,8 @@
 /* Labels: which address stands for which Python function.
  *
- * Called by Python/perf_trampoline.c with the GIL held.  The table of symbols
- * is shared by all interpreters of the process and only grows.
+ * Called by Python/perf_trampoline.c, which lets one thread in at a time.  The
+ * table of symbols is shared by all interpreters of the process and only
+ * grows.
  *
  * An arena is address space, not memory: pages that are mapped readable and
  * executable once, never touched, and so never backed by anything.  Nothing
@@ -432,12 +433,12 @@ _PyPerfLabels_Init(uint32_t room)
     return 0;
 }
 
-/* Let code have the label of its symbol, with lines or NULL. */
-static int
-assign(PyCodeObject *code, const _PyPerfLines *lines,
-       const _PyPerfSymbol **is_new)
+/* Find or make the symbol of code, with lines or NULL.  Return the offset of
+   its label, or 0: with errno, unless there are too many lines. */
+static _PyPerf_offset
+offset_for(PyCodeObject *code, const _PyPerfLines *lines,
+           const _PyPerfSymbol **is_new)
 {
-    _PyPerf_offset *offset = _PyCode_LabelOffset(code);
     char on_stack[512];
     char *name = on_stack;
     size_t length = _PyCode_Symbol(code, name, sizeof(on_stack));
@@ -445,7 +446,7 @@ assign(PyCodeObject *code, const _PyPerfLines *lines,
         name = length <= UINT32_MAX ? malloc(length + 1) : NULL;
         if (name == NULL) {
             errno = ENOMEM;
-            return -1;
+            return 0;
         }
         _PyCode_Symbol(code, name, length + 1);
     }
@@ -453,7 +454,7 @@ assign(PyCodeObject *code, const _PyPerfLines *lines,
         if (name != on_stack) {
             free(name);
         }
-        return -1;
+        return 0;
     }
     const _PyPerfSymbol symbol = {
         .name = name, .length = (uint32_t)length, .lines = lines,
@@ -463,38 +464,41 @@ assign(PyCodeObject *code, const _PyPerfLines *lines,
     if (kept == NULL) {
         kept = *is_new = keep_symbol(&symbol);
     }
-    if (kept != NULL) {
-        *offset = offset_of(kept);
-    }
     if (name != on_stack) {
         int error = errno;
         free(name);
         errno = error;
     }
-    return kept != NULL ? 0 : -1;
+    return kept != NULL ? offset_of(kept) : 0;
 }
 
 int
 _PyPerfLabels_Assign(PyCodeObject *code, bool with_lines,
                      const _PyPerfSymbol **is_new)
 {
-    _PyPerf_offset *offset = _PyCode_LabelOffset(code);
+    const _PyPerf_offset before = _PyCode_Label(code);
+    _PyPerf_offset offset = 0;
+    int result = 0;
     *is_new = NULL;
-    if (_PyPerfLabels_IsAssigned(*offset, with_lines)) {
+    if (_PyPerfLabels_IsAssigned(before, with_lines)) {
         return 0;
     }
     const _PyPerfLines lines = _PyPerfLines_Of(code);
-    if (with_lines
-        && lines.units <= MAX_LINES_SIZE / sizeof(_Py_CODEUNIT)
-        && assign(code, &lines, is_new) == 0) {
-        return 0;
+    if (with_lines && lines.units <= MAX_LINES_SIZE / sizeof(_Py_CODEUNIT)) {
+        offset = offset_for(code, &lines, is_new);
     }
-    int result = 0;
-    if (*offset == 0) {
-        *offset = labels.unknown;
-        result = assign(code, NULL, is_new);
+    if (offset == 0) {
+        offset = before;
+        if (offset == 0) {
+            offset = offset_for(code, NULL, is_new);
+        }
+        if (offset == 0) {
+            offset = labels.unknown;
+            result = -1;
+        }
+        offset += with_lines * _PyPerfLabels_LACKS_LINES;
     }
-    *offset += with_lines * _PyPerfLabels_LACKS_LINES;
+    __atomic_store_n(_PyCode_LabelOffset(code), offset, __ATOMIC_RELAXED);
     return result;
 }
 

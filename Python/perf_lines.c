@@ -2,7 +2,7 @@
  *
  * Called by Python/perf_labels.c, which gives a symbol its addresses, and by
  * the back ends, which write them to their files, all under the lock of
- * Python/perf_process.c or with the GIL held.  Keeps no state and allocates
+ * Python/perf_process.c.  Keeps no state and allocates
  * nothing, so that nothing fails and forks do not matter.
  *
  * A table of lines is what a program says that it is: code.replace() and

@@ -265,7 +265,10 @@ _PyPerfMap_Open(void)
 bool
 _PyPerfMap_IsShared(void)
 {
-    return map.file.is_shared;
+    pthread_mutex_lock(&map.lock);
+    bool result = map.file.is_shared;
+    pthread_mutex_unlock(&map.lock);
+    return result;
 }
 
 const char *

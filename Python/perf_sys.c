@@ -3,7 +3,7 @@
  *
  * The functions are entries of sysmodule.c's method table; the options are
  * looked at by pylifecycle.c for every new interpreter, before it runs Python
- * code.  Everything runs with the GIL held and keeps no state.
+ * code.  Everything runs with a thread state and keeps no state of its own.
  */
 
 #include "Python.h"
@@ -160,21 +160,26 @@ announce_functions(void)
         return -1;
     }
     int result = 0;
+    PyInterpreterState *interp = PyInterpreterState_Get();
+    _PyPerfBase_STOP_OTHERS(interp);    /* they may change functions' code */
     for (Py_ssize_t i = 0; result == 0 && i < PyList_GET_SIZE(objects); i++) {
         PyCodeObject *code = code_of(PyList_GET_ITEM(objects, i));
         if (code != NULL) {
             result = announce_with_contents(code);
         }
     }
+    _PyPerfBase_LET_OTHERS_RUN(interp);
     Py_DECREF(objects);
     return result;
 }
 
-/* Those of a frame and its callers. */
+/* Those of a frame and its callers, as they are now. */
 static int
 announce_stack(PyObject *frame)
 {
     int result = 0;
+    PyInterpreterState *interp = PyInterpreterState_Get();
+    _PyPerfBase_STOP_OTHERS(interp);
     Py_INCREF(frame);
     while (frame != NULL && result == 0) {
         PyCodeObject *code = PyFrame_GetCode((PyFrameObject *)frame);
@@ -184,6 +189,7 @@ announce_stack(PyObject *frame)
         Py_SETREF(frame, back);
     }
     Py_XDECREF(frame);
+    _PyPerfBase_LET_OTHERS_RUN(interp);
     return result;
 }
 
@@ -315,13 +321,14 @@ typedef struct {
     int number;                 /* in _PyPerfBase_PROFILING(config) */
     const char *back_end;
     const wchar_t *xoption;
+    const char *given_as;       /* as users write it */
     const char *variable;
 } Option;
 
 /* In order of precedence within the same level. */
 static const Option options[] = {
-    {2, "perf_jit", L"perf_jit", "PYTHON_PERF_JIT_SUPPORT"},
-    {1, "perf", L"perf", "PYTHONPERFSUPPORT"},
+    {2, "perf_jit", L"perf_jit", "-X perf_jit", "PYTHON_PERF_JIT_SUPPORT"},
+    {1, "perf", L"perf", "-X perf", "PYTHONPERFSUPPORT"},
 };
 
 /* Return the option that is on, or NULL.  -X beats the environment: it can
@@ -329,13 +336,10 @@ static const Option options[] = {
 static const Option *
 find_option(const PyConfig *config, const char **given_as, Switch *value)
 {
-    static char text[sizeof("-X perf_jit")];
-
     for (size_t i = 0; i < Py_ARRAY_LENGTH(options); i++) {
         *value = get_xoption(config, options[i].xoption);
         if (*value >= ON) {
-            PyOS_snprintf(text, sizeof(text), "-X %s", options[i].back_end);
-            *given_as = text;
+            *given_as = options[i].given_as;
             return &options[i];
         }
     }

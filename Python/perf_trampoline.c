@@ -2,12 +2,12 @@
  *
  * Switched on and off by Python/perf_sys.c (sys functions, -X perf, the
  * environment), told of forks by posixmodule.c and of the end by
- * pylifecycle.c.  Everything here runs with the GIL held.
+ * pylifecycle.c.  Everything here runs with a thread state.
  *
  * The back end, which writes symbols to a file, and the labels are shared by
- * the process, whose interpreters may have a GIL each: they are used and
- * changed under _PyPerfProcess_Lock().  Python/perf_hook.c keeps what belongs
- * to an interpreter.
+ * the process, whose interpreters may have a GIL each, or none: they are used
+ * and changed under _PyPerfProcess_Lock().  Python/perf_hook.c keeps what
+ * belongs to an interpreter.
  *
  * Fork: the child closes its parent's file and, if any interpreter is on,
  * lists all inherited symbols in a file of its own when it calls its first
@@ -263,12 +263,11 @@ has_to_be_written(PyCodeObject *code, const _PyPerfSymbol *symbol)
 }
 
 /* Announce the symbol of code, with lines if they are wanted, unless it has
-   been.  Return 0, or -1 with errno. */
+   been.  Return 0, or -1 with errno.  The caller holds the lock. */
 static int
 announce(PyCodeObject *code, bool with_lines)
 {
     const _PyPerfSymbol *new_symbol;
-    _PyPerfProcess_Lock();
     if (!trampoline.is_sealed) {
         notice_fork();
     }
@@ -276,14 +275,16 @@ announce(PyCodeObject *code, bool with_lines)
     if (new_symbol != NULL && has_to_be_written(code, new_symbol)) {
         result = write_symbols();
     }
-    _PyPerfProcess_Unlock();
     return result;
 }
 
 int
 _PyPerfTrampoline_Announce(PyCodeObject *code)
 {
-    return announce(code, (trampoline.details & _PyPerf_LINES) != 0);
+    _PyPerfProcess_Lock();
+    int result = announce(code, (trampoline.details & _PyPerf_LINES) != 0);
+    _PyPerfProcess_Unlock();
+    return result;
 }
 
 /* Return the offset of code's label. */
@@ -291,18 +292,20 @@ static Py_NO_INLINE _PyPerf_offset
 label_for_the_first_time(PyCodeObject *code, bool with_lines)
 {
     int error = errno;
+    _PyPerfProcess_Lock();
     if (announce(code, with_lines) < 0
         && trampoline.back_end != NULL && !trampoline.is_sealed) {
         warn(errno);
     }
+    _PyPerfProcess_Unlock();
     errno = error;
-    return *_PyCode_LabelOffset(code);
+    return _PyCode_Label(code);
 }
 
 uintptr_t
 _PyPerfTrampoline_Label(PyCodeObject *code)
 {
-    _PyPerf_offset offset = *_PyCode_LabelOffset(code);
+    _PyPerf_offset offset = _PyCode_Label(code);
     if (offset == 0) {
         offset = label_for_the_first_time(code, false);
     }
@@ -312,7 +315,7 @@ _PyPerfTrampoline_Label(PyCodeObject *code)
 uintptr_t
 _PyPerfTrampoline_LinesLabel(PyCodeObject *code)
 {
-    _PyPerf_offset offset = *_PyCode_LabelOffset(code);
+    _PyPerf_offset offset = _PyCode_Label(code);
     if (!_PyPerfLabels_IsAssigned(offset, true)) {
         offset = label_for_the_first_time(code, true);
     }
@@ -332,10 +335,18 @@ is_on_anywhere(void)
 
 /* --- On and off ---------------------------------------------------------- */
 
-static int
-set_os_error(const BackEnd *back_end)
+/* Keep the path of a file, which other threads may change.  The caller holds
+   the lock. */
+static void
+copy_path(char path[PATH_MAX], const BackEnd *back_end)
 {
-    PyErr_SetFromErrnoWithFilename(PyExc_OSError, back_end->path());
+    PyOS_snprintf(path, PATH_MAX, "%s", back_end->path());
+}
+
+static int
+set_os_error(const char *path)
+{
+    PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
     return -1;
 }
 
@@ -369,6 +380,7 @@ int
 _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name,
                            int details)
 {
+    char path[PATH_MAX];
     const BackEnd *back_end = find_back_end(name);
     if (back_end == NULL) {
         PyErr_Format(PyExc_ValueError, "invalid backend: %s", name);
@@ -387,13 +399,16 @@ _PyPerfTrampoline_Activate(PyThreadState *tstate, const char *name,
         _PyPerfHook_UseAreas(&back_end->area_code,
                              (details & _PyPerf_NATIVE) != 0);
     }
+    else {
+        copy_path(path, back_end);
+    }
     _PyPerfProcess_Unlock();
     if (!has_labels) {
         PyErr_SetFromErrno(PyExc_OSError);
         return -1;
     }
     if (!is_ready) {
-        return set_os_error(back_end);
+        return set_os_error(path);
     }
     if (_PyPerfHook_Install(tstate->interp,
                             (details & _PyPerf_LINES) != 0) < 0) {
@@ -435,11 +450,13 @@ _PyPerfTrampoline_ReleaseSymbols(void)
 int
 _PyPerfTrampoline_Seal(void)
 {
-    const BackEnd *failed = NULL;
+    char path[PATH_MAX];
     _PyPerfProcess_Lock();
-    if (trampoline.back_end != NULL && !trampoline.is_sealed
-        && complete_file(trampoline.back_end) < 0) {
-        failed = trampoline.back_end;
+    const bool has_failed = trampoline.back_end != NULL
+                            && !trampoline.is_sealed
+                            && complete_file(trampoline.back_end) < 0;
+    if (has_failed) {
+        copy_path(path, trampoline.back_end);
     }
     else {
         trampoline.hold.is_active = false;
@@ -450,13 +467,16 @@ _PyPerfTrampoline_Seal(void)
         _PyPerfLabels_Seal(true);
     }
     _PyPerfProcess_Unlock();
-    return failed != NULL ? set_os_error(failed) : 0;
+    return has_failed ? set_os_error(path) : 0;
 }
 
 int
 _PyPerfTrampoline_IsSealed(void)
 {
-    return trampoline.is_sealed;
+    _PyPerfProcess_Lock();
+    int result = trampoline.is_sealed;
+    _PyPerfProcess_Unlock();
+    return result;
 }
 
 int
@@ -468,8 +488,11 @@ _PyPerfTrampoline_IsActive(PyThreadState *tstate)
 const char *
 _PyPerfTrampoline_BackEnd(int *details)
 {
+    _PyPerfProcess_Lock();
+    const BackEnd *back_end = trampoline.back_end;
     *details = trampoline.details;
-    return trampoline.back_end != NULL ? trampoline.back_end->name : NULL;
+    _PyPerfProcess_Unlock();
+    return back_end != NULL ? back_end->name : NULL;
 }
 
 void
@@ -538,7 +561,10 @@ _PyPerfTrampoline_Fini(void)
 int
 PyUnstable_PerfTrampoline_CompileCode(PyCodeObject *code)
 {
-    return is_on_anywhere() ? _PyPerfTrampoline_Announce(code) : 0;
+    HEAD_LOCK(&_PyRuntime);     /* other interpreters may end */
+    const bool is_on = is_on_anywhere();
+    HEAD_UNLOCK(&_PyRuntime);
+    return is_on ? _PyPerfTrampoline_Announce(code) : 0;
 }
 
 int

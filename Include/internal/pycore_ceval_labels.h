@@ -113,7 +113,7 @@ typedef struct {
 
 #  define CEVAL_FIND_LINES(code, next)                                    \
     do {                                                                  \
-        const _PyPerf_offset offset = *_PyCode_LabelOffset(code);         \
+        const _PyPerf_offset offset = _PyCode_Label(code);                \
         lines.bias = _PyPerfLines_Bias(code, offset);                     \
         lines.place = CEVAL_HAS_AREA() && _PyPerfLines_SHOWN(offset)      \
                       ? ceval_place_of_label(CEVAL_LINK) : &lines.bias;   \

@@ -53,7 +53,7 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
 #  define CEVAL_PUSH_LABEL()                                              \
     do {                                                                  \
         _PyPerf_record *caller = CEVAL_LINK;                              \
-        _PyPerf_offset offset = *_PyCode_LabelOffset(frame->f_code);      \
+        _PyPerf_offset offset = _PyCode_Label(frame->f_code);             \
         if (caller == CEVAL_LOWEST || !CEVAL_IS_ASSIGNED(offset)) {       \
             goto push_label_slowly;                                       \
         }                                                                 \

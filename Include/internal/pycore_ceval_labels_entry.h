@@ -85,7 +85,7 @@ extern "C" {
 #  define CEVAL_PUSH_LABEL()                                              \
     do {                                                                  \
         _PyPerf_record *caller = CEVAL_LINK;                              \
-        _PyPerf_offset offset = *_PyCode_LabelOffset(                     \
+        _PyPerf_offset offset = _PyCode_Label(                            \
             (PyCodeObject *)_PyPerfBase_OBJECT(frame->f_executable));     \
         CEVAL_NOTE_FRAME();                                               \
         if (caller == CEVAL_LOWEST || !CEVAL_IS_ASSIGNED(offset)) {       \

@@ -28,6 +28,9 @@ extern "C" {
  * _PyPerfBase_PROFILING(config)   what a PyConfig says: -1 if nothing, else 0
  *     for off or the number of a back end, from 1, in the order "perf",
  *     "perf_jit"
+ * _PyPerfBase_STOP_OTHERS(interp), _PyPerfBase_LET_OTHERS_RUN(interp)
+ *     around what all threads of an interpreter read without a lock; nothing
+ *     where they have a GIL.  pycore_pystate.h has to be included
  *
  * Facts of bases with entry frames, from which some of the above follow:
  *
@@ -51,6 +54,8 @@ extern "C" {
 #  define _PyPerfBase_PERSIST_RESULT(enable) (enable)
 #  define _PyPerfBase_PROFILING(config) ((config)->perf_profiling)
 #  define _PyPerfBase_CURRENT_FRAME(tstate) ((tstate)->current_frame)
+#  define _PyPerfBase_STOP_OTHERS(interp) _PyEval_StopTheWorld(interp)
+#  define _PyPerfBase_LET_OTHERS_RUN(interp) _PyEval_StartTheWorld(interp)
 
 /* Not entry frames, nor that which cleans up after __init__(). */
 static inline _PyInterpreterFrame *

@@ -13,7 +13,7 @@ extern "C" {
 /* How C enters Python functions while native profiling is on: between the hook
  * (Python/perf_hook.c), the code that lays out areas of labels on the C stack
  * (Python/asm_trampoline_*.S) and the evaluator that fills them.  Call with
- * the GIL held. */
+ * a thread state. */
 
 /* --- Frame areas --------------------------------------------------------- */
 

@@ -37,6 +37,14 @@ _PyCode_LabelOffset(const PyCodeObject *code)
     return (_PyPerf_offset *)((char *)code + _PyCode_LABEL_POSITION);
 }
 
+/* Threads may run without a lock between them.  The offset is set to one that
+ * is of use from then on; whoever does not see it yet asks for it. */
+static inline _PyPerf_offset
+_PyCode_Label(const PyCodeObject *code)
+{
+    return __atomic_load_n(_PyCode_LabelOffset(code), __ATOMIC_RELAXED);
+}
+
 /* The constructor of code objects must call this: it leaves padding alone. */
 #  define _PyCode_INIT_LABEL(code) (*_PyCode_LabelOffset(code) = 0)
 #else
@@ -85,8 +93,8 @@ extern int _PyPerfLabels_Init(uint32_t room);
 /* Find or make the label of code and remember it in code, one that has lines
  * if they are wanted.  Set *is_new to the symbol if it was made now and should
  * be announced, else to NULL.  Return 0, or -1 with errno if there was no
- * memory: the label is that of "py::<unknown>" then.  The GIL must be held,
- * _PyPerfLabels_Init() have succeeded. */
+ * memory: the label is that of "py::<unknown>" then.  _PyPerfLabels_Init()
+ * must have succeeded. */
 extern int _PyPerfLabels_Assign(PyCodeObject *code, bool with_lines,
                                 const _PyPerfSymbol **is_new);
 

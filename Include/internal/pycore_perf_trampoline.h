@@ -11,7 +11,7 @@ extern "C" {
 #include <stdbool.h>
 
 /* Native profilers see Python functions by name: what the interpreter's own
- * files call.  Unless a contract says otherwise, call with the GIL held.
+ * files call.  Unless a contract says otherwise, call with a thread state.
  * The mechanism is described in Doc/design/frame_labels.rst. */
 
 /* --- Life cycle (Python/perf_sys.c) -------------------------------------- */

@@ -15,5 +15,7 @@
 #define _PyPerfBase_PROFILING(config) (-1)
 #define _PyPerfBase_CURRENT_FRAME(tstate) ((tstate)->cframe->current_frame)
 #define _PyPerfBase_Function(frame) (frame)
+#define _PyPerfBase_STOP_OTHERS(interp) ((void)0)
+#define _PyPerfBase_LET_OTHERS_RUN(interp) ((void)0)
 
 #endif /* !Py_INTERNAL_PERF_FACTS_H */

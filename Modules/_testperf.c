@@ -100,12 +100,15 @@ add_code_of_library(struct dl_phdr_info *info, size_t Py_UNUSED(size),
 static void
 find_code(void)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     bool first = true;
     sigset_t sampler, old;
     sigemptyset(&sampler);
     sigaddset(&sampler, SIGPROF);
     pthread_sigmask(SIG_BLOCK, &sampler, &old);
+    pthread_mutex_lock(&lock);
     dl_iterate_phdr(add_code_of_library, &first);
+    pthread_mutex_unlock(&lock);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
@@ -1003,11 +1006,21 @@ static PyMethodDef testperf_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+#ifdef Py_GIL_DISABLED
+static PyModuleDef_Slot testperf_slots[] = {
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+    {0, NULL},
+};
+#endif
+
 static struct PyModuleDef testperf_module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_testperf",
     .m_size = 0,
     .m_methods = testperf_methods,
+#ifdef Py_GIL_DISABLED
+    .m_slots = testperf_slots,
+#endif
 };
 
 PyMODINIT_FUNC

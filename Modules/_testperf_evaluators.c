@@ -291,11 +291,21 @@ static PyMethodDef evaluators_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+#ifdef Py_GIL_DISABLED
+static PyModuleDef_Slot evaluators_slots[] = {
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+    {0, NULL},
+};
+#endif
+
 static struct PyModuleDef evaluators_module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_testperf_evaluators",
     .m_size = 0,
     .m_methods = evaluators_methods,
+#ifdef Py_GIL_DISABLED
+    .m_slots = evaluators_slots,
+#endif
 };
 
 PyMODINIT_FUNC

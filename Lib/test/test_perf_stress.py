@@ -12,6 +12,11 @@ from test import support
 from test.support.perf_helper import (EMULATOR, remove_map,
                                       requires_trampoline)
 
+try:
+    import _testperf
+except ImportError:
+    _testperf = None            # `make test` builds it: less is tested
+
 # Under a sanitizer, freed memory is kept for a while.  An emulator's own
 # memory counts as the program's, and grows.
 GROWTH = ("1000000" if support.check_sanitizer(address=True) or EMULATOR
@@ -29,6 +34,8 @@ class StressTest(unittest.TestCase):
             self.skipTest(f"Tools/stress/{name} is only in the source tree")
         env = {name: value for name, value in os.environ.items()
                if not name.startswith("PYTHON")}
+        if _testperf is not None:
+            env["PYTHONPATH"] = os.path.dirname(_testperf.__file__)
         with subprocess.Popen([sys.executable, str(tool), *arguments],
                               env=env, text=True,
                               stdout=subprocess.PIPE,
@@ -52,6 +59,9 @@ class StressTest(unittest.TestCase):
 
     def test_interpreters(self):
         self.run_tool("interpreters.py", "--functions", "500")
+
+    def test_threads(self):
+        self.run_tool("threads.py", "--turns", "40")
 
 
 if __name__ == "__main__":

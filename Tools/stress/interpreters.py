@@ -9,10 +9,10 @@ Called by hand and, for a short time, by Lib/test/test_perf_stress.py.
 """
 
 import argparse
-import os
 import sys
 import threading
 
+from check_map import check_map
 from test.support import perf_interpreters as interpreters
 
 FILES = 7
@@ -60,19 +60,11 @@ def main():
         thread.join()
     if failures:
         sys.exit(f"interpreters: one failed: {failures[0]!r}")
-    with open(f"/tmp/perf-{os.getpid()}.map") as file:
-        lines = [line.rstrip("\n").split(" ", 2) for line in file]
-    torn = [line for line in lines if len(line) != 3]
-    addresses = {line[0] for line in lines}
-    names = {line[-1] for line in lines}
-    missing = {f"py::of_interpreter_{tag}_{number}:file{number % FILES}"
-               for tag in range(options.interpreters)
-               for number in range(options.functions)} - names
-    if torn or missing or not len(lines) == len(addresses) == len(names):
-        sys.exit(f"interpreters: {len(lines)} lines, {len(torn)} torn, "
-                 f"{len(addresses)} addresses, {len(names)} names, "
-                 f"{len(missing)} missing")
-    print(f"{len(names)} names of {options.interpreters} interpreters")
+    names = check_map(
+        f"py::of_interpreter_{tag}_{number}:file{number % FILES}"
+        for tag in range(options.interpreters)
+        for number in range(options.functions))
+    print(f"{names} names of {options.interpreters} interpreters")
 
 
 if __name__ == "__main__":

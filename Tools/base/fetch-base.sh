@@ -5,7 +5,7 @@
 #
 # Where apt's lists have no such source package, or no mirror has what they list,
 # the version that $patches/pin names comes from the mirror's pool, and must have
-# the hashes given there.
+# the hashes given there.  A pin without a .dsc is the upstream release alone.
 #
 #   $sources/src/       the base as it is, never modified
 #   $sources/vanilla/   the upstream release it is made from
@@ -88,20 +88,34 @@ fetch_from_debian() {
              "reachable (then run make again), is $sources/download broken" \
              "(then remove it)?  Or $remedy"
     fi
-    upstream=$(echo "$version" | sed 's/-[^-]*$//')
     echo "fetch-base: unpacking"
-    dpkg-source --no-copy --extract "$download/${source_package}_$version.dsc" \
-        "$sources/src" >"$sources/dpkg-source.log" 2>&1 || {
+    dsc=$download/${source_package}_$version.dsc
+    if [ -e "$dsc" ]; then
+        unpack_source_package
+    else
+        unpack "$(upstream_archive "$version")" "$sources/src"
+        ln -s src "$sources/vanilla"
+    fi
+}
+
+# Prints the file that has the upstream release of that version.
+upstream_archive() {
+    for archive in "$download/${source_package}_$1".orig.tar.*; do
+        case $archive in
+            *.asc) ;;
+            *) echo "$archive" ;;
+        esac
+    done
+}
+
+unpack_source_package() {
+    dpkg-source --no-copy --extract "$dsc" "$sources/src" \
+        >"$sources/dpkg-source.log" 2>&1 || {
         tail -n 5 "$sources/dpkg-source.log" >&2
         fail "the downloaded source package is broken;" \
              "remove $sources/download and run make again"
     }
-    for archive in "$download/${source_package}_$upstream".orig.tar.*; do
-        case $archive in
-            *.asc) ;;
-            *) unpack "$archive" "$sources/vanilla" ;;
-        esac
-    done
+    unpack "$(upstream_archive "${version%-*}")" "$sources/vanilla"
 }
 
 unpack() {

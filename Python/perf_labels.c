@@ -31,9 +31,9 @@
 #include <sys/random.h>           // getrandom()
 #include <time.h>
 
-#define ARENA_SIZE ((size_t)1 << 20)
+#define LABELS_SIZE ((size_t)1 << 20)
 #define GUARD_SIZE ((size_t)1 << 16)    /* the largest page size there is */
-#define RESERVED_SIZE (ARENA_SIZE + 2 * GUARD_SIZE)
+#define RESERVED_SIZE (LABELS_SIZE + 2 * GUARD_SIZE)
 
 /* Code that needs more addresses than an arena has shows no lines. */
 #define MAX_LINES_SIZE (ARENA_SIZE - 1024)
@@ -191,7 +191,7 @@ reserve_apart(void)
 static void *
 map_arena(void *address)
 {
-    return mmap(address, ARENA_SIZE, PROT_READ | PROT_EXEC,
+    return mmap(address, LABELS_SIZE, PROT_READ | PROT_EXEC,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
                 -1, 0);
 }
@@ -221,7 +221,7 @@ new_arena(void)
     }
     labels.last_arena = (uintptr_t)memory;
     labels.next_free = (uintptr_t)arena;
-    labels.end = labels.next_free + ARENA_SIZE;
+    labels.end = labels.next_free + LABELS_SIZE;
     labels.is_inherited = false;
     return 0;
 }

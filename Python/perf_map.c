@@ -16,6 +16,7 @@
  */
 
 #include "Python.h"
+#include "pycore_perf_base.h"
 #include "pycore_perf_file.h"
 #include "pycore_perf_labels.h"
 #include "pycore_perf_lines.h"
@@ -91,7 +92,7 @@ ensure_open(void)
 /* Add one line; the name is printable.  The caller holds the lock, and the map
    is open. */
 static int
-append_line(uintptr_t start, unsigned int size, const char *name,
+append_line(uintptr_t start, size_t size, const char *name,
             size_t name_length)
 {
     char on_stack[512];
@@ -104,7 +105,7 @@ append_line(uintptr_t start, unsigned int size, const char *name,
             return -1;
         }
     }
-    size_t length = (size_t)sprintf(line, "%lx %x ", (unsigned long)start,
+    size_t length = (size_t)sprintf(line, "%lx %zx ", (unsigned long)start,
                                     size);
     memcpy(line + length, name, name_length);
     length += name_length;
@@ -298,7 +299,8 @@ PyUnstable_PerfMapState_Init(void)
 }
 
 int
-PyUnstable_WritePerfMapEntry(const void *code_addr, unsigned int code_size,
+PyUnstable_WritePerfMapEntry(const void *code_addr,
+                             _PyPerfBase_CODE_SIZE code_size,
                              const char *entry_name)
 {
     char *name = printable(entry_name);

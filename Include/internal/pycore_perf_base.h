@@ -31,6 +31,9 @@ extern "C" {
  * _PyPerfBase_STOP_OTHERS(interp), _PyPerfBase_LET_OTHERS_RUN(interp)
  *     around what all threads of an interpreter read without a lock; nothing
  *     where they have a GIL.  pycore_pystate.h has to be included
+ * _PyPerfBase_CODE_SIZE       the type in which
+ *     PyUnstable_WritePerfMapEntry() is told a size; unsigned int unless the
+ *     base says otherwise
  *
  * Facts of bases with entry frames, from which some of the above follow:
  *
@@ -39,11 +42,21 @@ extern "C" {
  * _PyPerfBase_OBJECT(reference)    the object, borrowed, that a member of a
  *     frame refers to
  * _PyPerfBase_REFERENCE(object)    the other way round; the reference is stolen
- * _PyPerfBase_GENERATOR_FRAME(generator), _PyPerfBase_GENERATOR(frame) */
+ * _PyPerfBase_GENERATOR_FRAME(generator), _PyPerfBase_GENERATOR(frame)
+ * _PyPerfBase_LAST_FRAME(tstate)     where the list of frames ends; NULL unless
+ *     the base says otherwise */
 
 #include "pycore_perf_facts.h"
 
+#ifndef _PyPerfBase_CODE_SIZE
+#  define _PyPerfBase_CODE_SIZE unsigned int
+#endif
+
 #ifndef _PyPerfBase_HAS_CFRAME
+
+#  ifndef _PyPerfBase_LAST_FRAME
+#    define _PyPerfBase_LAST_FRAME(tstate) NULL
+#  endif
 
 #  define _PyPerfBase_CODE(frame) _PyFrame_GetCode(frame)
 #  define _PyPerfBase_SHOWN_INSTRUCTION(frame) ((frame)->instr_ptr)

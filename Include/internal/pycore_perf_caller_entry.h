@@ -152,7 +152,7 @@ _PyPerf_Caller(PyThreadState *tstate, _PyPerf_StackBounds bounds)
 static inline int
 _PyPerf_IsFirst(PyThreadState *tstate)
 {
-    return tstate->current_frame == NULL;
+    return tstate->current_frame == _PyPerfBase_LAST_FRAME(tstate);
 }
 
 static inline const void *

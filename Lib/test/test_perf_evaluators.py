@@ -227,6 +227,8 @@ class LifeTest(EvaluatorTestCase):
                 alive.append(new)
                 if i % 5:
                     interpreters.destroy(alive.pop(0))
+            for new in alive:
+                interpreters.destroy(new)
         """)
 
     def test_end(self):

@@ -97,7 +97,8 @@ class OptionTest(SysTestCase):
 
     def test_before_site(self):
         # A debug build takes site from the file, others the frozen one.
-        site = {f"py::main:{SITE}", f"py::venv:{SITE}"}
+        site = {f"py::main:{SITE}",
+                f"py::check_enableusersite:{SITE}"}
         for options, variables in ((["-X", "perf"], {}),
                                    ([], {"PYTHONPERFSUPPORT": "1"})):
             with self.subTest(options=options, variables=variables):

@@ -7,6 +7,7 @@ import unittest
 
 from test import support
 from test.support import import_helper
+from test.support.perf_base import FILE_IN_INTERPRETER
 from test.support.perf_helper import (EMULATOR, SMALL_QUARANTINE,
                                       requires_trampoline)
 from test.support.perf_sys import SysTestCase
@@ -219,6 +220,7 @@ class InterpreterTest(SysTestCase):
 
     SUBINTERPRETERS = """
 from test.support import perf_interpreters as interpreters
+from test.support.perf_base import FILE_IN_INTERPRETER as FILE
 def in_other(interpreter, code):
     interpreters.raise_failure(interpreters.run_string(
         interpreter, "import sys, os\\n" + code))
@@ -241,8 +243,8 @@ def in_other(interpreter, code):
                         interpreters.destroy(other)
                     assert is_active()
                 """.replace("\\\\n", "\\n"), *options, variables=variables)
-                self.assertEqual(
-                    result.symbols.count("py::inside:<string>"), 1)
+                self.assertEqual(result.symbols.count(
+                    f"py::inside:{FILE_IN_INTERPRETER}"), 1)
 
     def test_activation_is_for_one(self):
         self.run_interpreters("""
@@ -259,8 +261,10 @@ def in_other(interpreter, code):
             in_other(one, "assert sys.is_stack_trampoline_active()")
             in_other(one, "def in_one(): pass\\nin_one()")
             in_other(two, "def in_two(): pass\\nin_two()")
-            assert "py::in_one:<string>" in names()
-            assert "py::in_two:<string>" not in names()
+            assert f"py::in_one:{FILE}" in names()
+            assert f"py::in_two:{FILE}" not in names()
+            for other in one, two, three:
+                interpreters.destroy(other)
         """)
 
     def test_deactivation_is_for_one(self):
@@ -284,7 +288,7 @@ def in_other(interpreter, code):
             other = interpreters.create()
             in_other(other, "assert sys.is_stack_trampoline_active()")
             in_other(other, "def inside(): pass\\ninside()")
-            assert "py::inside:<string>" in names()
+            assert f"py::inside:{FILE}" in names()
             interpreters.destroy(other)
         """, "-X", "perf_jit")
 
@@ -295,7 +299,7 @@ def in_other(interpreter, code):
                 in_other(other, "sys.activate_stack_trampoline('perf')\\n"
                          f"def f_{number}(): pass\\nf_{number}()")
                 interpreters.destroy(other)
-                assert f"py::f_{number}:<string>" in names()
+                assert f"py::f_{number}:{FILE}" in names()
             assert not is_active()
             activate("perf")
             def mine(): pass

@@ -323,8 +323,13 @@ class ThreadTest(PerfTestCase):
                 results.append(recurse(depth))
 
             found, results, names = [], [], LabelNames()
-            threading.stack_size(
-                max(32 * 1024, os.sysconf("SC_THREAD_STACK_MIN")))
+            size = max(32 * 1024, os.sysconf("SC_THREAD_STACK_MIN"))
+            while True:
+                try:
+                    threading.stack_size(size)
+                    break
+                except ValueError:
+                    size += 4096
             sys.activate_stack_trampoline("perf")
             for limit, depth in (1000, 900), (10_000, 9000):
                 sys.setrecursionlimit(limit)

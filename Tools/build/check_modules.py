@@ -21,8 +21,8 @@ NOT_IMPORTED = {"antigravity", "asyncio.windows_events", "idlelib", "this"}
 # Not in sys.stdlib_module_names, but the tests need them.
 FOR_TESTS = {"_ctypes_test", "_testbuffer", "_testcapi", "_testinternalcapi"}
 
-# Some releases of Debian lack the library of one of these, and Python has the same
-# in Python.
+# Faster than the same in Python, which is used where a release of Debian
+# lacks the library.
 TO_BE_FASTER = {"_decimal"}
 
 

@@ -1,0 +1,19 @@
+#ifndef Py_INTERNAL_PERF_FACTS_H
+#define Py_INTERNAL_PERF_FACTS_H
+
+/* The facts of CPython 3.14; included by pycore_perf_base.h, which says what
+ * they are. */
+
+#include "pycore_genobject.h"     // PyGenObject.gi_iframe
+#include "pycore_interpframe.h"   // _PyInterpreterFrame
+#include "pycore_stackref.h"      // PyStackRef_AsPyObjectBorrow()
+
+#define _PyPerfBase_HASH(bytes, length) Py_HashBuffer(bytes, length)
+#define _PyPerfBase_ENTRY_OWNER FRAME_OWNED_BY_INTERPRETER
+#define _PyPerfBase_ENTRY_FRAME entry.frame
+#define _PyPerfBase_OBJECT(reference) PyStackRef_AsPyObjectBorrow(reference)
+#define _PyPerfBase_REFERENCE(object) PyStackRef_FromPyObjectSteal(object)
+#define _PyPerfBase_GENERATOR_FRAME(generator) (&(generator)->gi_iframe)
+#define _PyPerfBase_GENERATOR(frame) _PyGen_GetGeneratorFromFrame(frame)
+
+#endif /* !Py_INTERNAL_PERF_FACTS_H */

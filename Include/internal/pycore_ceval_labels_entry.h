@@ -43,7 +43,8 @@ extern "C" {
 #  define CEVAL_HAS_AREA() (CEVAL_ENTRY->instr_ptr == _PyPerf_LABELLED)
 
 /* tstate->current_frame has become frame. */
-#  define CEVAL_NOTE_FRAME() ((void)(CEVAL_ENTRY->f_locals = (PyObject *)frame))
+#  define CEVAL_NOTE_FRAME() \
+       ((void)(CEVAL_ENTRY->f_locals = (PyObject *)frame))
 
 /* Let C that is called from now on find the records of this evaluator, if it
  * has an area. */

@@ -9,11 +9,11 @@ extern "C" {
 #endif
 
 /* What our C files have to know of the CPython that they are part of: nothing
- * else of ours in C depends on the version.  Each base has a header of its own,
- * pycore_perf_facts.h in patches/3.X/files/.
+ * else of ours in C depends on the version.  Each base has a header of its
+ * own, pycore_perf_facts.h in patches/3.X/files/.
  *
- * _PyPerfBase_HAS_CFRAME      defined if tstate->cframe leads to the evaluator;
- *     otherwise an evaluator has an entry frame
+ * _PyPerfBase_HAS_CFRAME      defined if tstate->cframe leads to the
+ *     evaluator; otherwise an evaluator has an entry frame
  * _PyPerfBase_CODE(frame)     the code object of a Python function's frame
  * _PyPerfBase_SHOWN_INSTRUCTION(frame)     where in memory the instruction is
  *     whose line the frame shows
@@ -41,10 +41,10 @@ extern "C" {
  * _PyPerfBase_ENTRY_FRAME     the evaluator's variable
  * _PyPerfBase_OBJECT(reference)    the object, borrowed, that a member of a
  *     frame refers to
- * _PyPerfBase_REFERENCE(object)    the other way round; the reference is stolen
+ * _PyPerfBase_REFERENCE(object)    the other way round, steals the object
  * _PyPerfBase_GENERATOR_FRAME(generator), _PyPerfBase_GENERATOR(frame)
- * _PyPerfBase_LAST_FRAME(tstate)     where the list of frames ends; NULL unless
- *     the base says otherwise */
+ * _PyPerfBase_LAST_FRAME(tstate)     where the list of frames ends; NULL
+ *     unless the base says otherwise */
 
 #include "pycore_perf_facts.h"
 

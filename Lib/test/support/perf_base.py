@@ -15,6 +15,9 @@ INLINES_SEND = sys.version_info >= (3, 12)
 # PyUnstable_PerfTrampoline_SetPersistAfterFork() returns what it was given.
 RETURNS_PERSIST = sys.version_info >= (3, 12)
 
+# The kernel knows the names that threads give themselves, as far as they fit.
+NAMES_THREADS = sys.version_info >= (3, 14)
+
 # The file of a program that another interpreter of the process is given.
-FILE_IN_INTERPRETER = ("<script>" if sys.version_info >= (3, 15)
+FILE_IN_INTERPRETER = ("<script>" if sys.version_info >= (3, 14)
                        else "<string>")

@@ -33,6 +33,8 @@ typedef word share(word tstate, word frame, int throwflag, record *lowest,
 extern enter _PyPerf_EnterArea, _PyPerf_EnterAreaWithUnwindInfo;
 extern share _PyPerf_ShareArea, _PyPerf_ShareAreaWithUnwindInfo;
 extern word _PyPerf_EnterWithoutArea(word tstate, word frame, int throwflag);
+extern word _PyPerf_EnterLinesWithoutArea(word tstate, word frame,
+                                          int throwflag);
 
 #define LABEL 0x1234
 #define FREE 512
@@ -63,6 +65,14 @@ _PyEval_EvalFrameDefault_labelled(word tstate, word frame, int throwflag,
     return own->next == lowest && throwflag == 3 ? tstate + frame : 4;
 }
 
+word
+_PyEval_EvalFrameDefault_lines(word tstate, word frame, int throwflag,
+                               record *lowest)
+{
+    record *own = __builtin_frame_address(0);
+    return own->next == lowest && throwflag == 3 ? tstate - frame : 5;
+}
+
 void
 _start(void)
 {
@@ -82,7 +92,8 @@ _start(void)
             status = i + 1;
         }
     }
-    if (_PyPerf_EnterWithoutArea(100, 200, 3) != 300) {
+    if (_PyPerf_EnterWithoutArea(100, 200, 3) != 300
+        || _PyPerf_EnterLinesWithoutArea(200, 100, 3) != 100) {
         status = 3;
     }
     register word number __asm__("x8") = 93;        /* exit() */

@@ -43,6 +43,7 @@ LIBRARY = pathlib.Path(_testperf.__file__).with_name("testperf_faults.so")
 OBJECTS = {
     "perf_process": "Python", "perf_file": "Python", "perf_map": "Python",
     "perf_jitdump": "Python", "perf_labels": "Python",
+    "perf_lines": "Python",
     "perf_trampoline": "Python", "perf_sys": "Python", "perf_hook": "Python",
     "codesymbol": "Objects", "hashtable": "Python",
 }
@@ -61,7 +62,7 @@ CANNOT_FAIL = {
     "free", "getenv", "geteuid", "getpid", "syscall",   # syscall: gettid()
     "memchr", "memcmp", "memcpy", "memset", "strchr", "strcmp", "strcpy",
     "strlen", "strncmp", "strrchr", "strtoull", "strtoul", "strerror",
-    "wcscmp", "wcslen", "wcsncmp", "sprintf", "snprintf",
+    "wcscmp", "wcscspn", "wcslen", "wcsncmp", "sprintf", "snprintf",
     "__errno_location", "abort", "__assert_fail",
     "sysconf",                                  # of constants of the system
     "pthread_mutex_lock", "pthread_mutex_unlock",       # of the default kind
@@ -95,15 +96,15 @@ def make(name):
     code = template.__code__.replace(co_qualname=name, co_filename="made")
     return type(make)(code, {{}})
 
-def attempt(function, *args):
+def attempt(function, *args, **kwargs):
     if way != "off":
         try:
-            function(*args)
+            function(*args, **kwargs)
         except (OSError, MemoryError) as error:
             errors.append(repr(error))
 
 def activate(back_end=BACK_END):
-    attempt(sys.activate_stack_trampoline, back_end)
+    attempt(sys.activate_stack_trampoline, back_end, lines=way == "sys")
 
 def work(phase):
     for kind in "plain", "as_key", "long" + 40_000 * "g":

@@ -18,7 +18,8 @@ class FunctionTest(SysTestCase):
 
     def test_signatures(self):
         for name, signature in (
-                ("activate_stack_trampoline", "(backend, /, *, native=False)"),
+                ("activate_stack_trampoline",
+                 "(backend, /, *, native=False, lines=False)"),
                 ("deactivate_stack_trampoline", "()"),
                 ("is_stack_trampoline_active", "()")):
             with self.subTest(name):

@@ -319,8 +319,8 @@ _PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
  *     lines   _PyPerfTrampoline_EvalLines     eval_frame_of_tool
  *
  * A forked child that has not called a function yet has, when on without a
- * tool, eval_first_call or eval_first_call_lines.  Evaluators that are running call functions through
- * C under it, and so all calls come by.
+ * tool, eval_first_call or eval_first_call_lines.  Evaluators that are running
+ * call functions through C under them, and so all calls come by.
  */
 
 static bool awaits_call;
@@ -359,8 +359,9 @@ static const _PyFrameEvalFunction hooks[2][2] = {
 };
 
 /* Only with eval_frame_of_tool the tool's function has to be kept, and whether
-   lines are to be shown when it is gone: here, for each interpreter that was ever on.  Identifiers start again with a new
-   runtime, so an entry may be older than its interpreter. */
+   lines are to be shown when it is gone: here, for each interpreter that was
+   ever on.  Identifiers start again with a new runtime, so an entry may be
+   older than its interpreter. */
 typedef struct Tool {
     struct Tool *next;
     int64_t interpreter_id;

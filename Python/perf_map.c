@@ -193,8 +193,10 @@ next_entries(size_t limit, const char **entries)
     static char buffer[1 << 14];
     const size_t room = Py_MIN(limit, sizeof(buffer));
     size_t length = 0;
-    const _PyPerfSymbol *symbol = map.source.written == NULL
-                                  ? map.source.first : map.source.written->next;
+    const _PyPerfSymbol *symbol = map.source.first;
+    if (map.source.written != NULL) {
+        symbol = map.source.written->next;
+    }
     for (; symbol != NULL; symbol = symbol->next) {
         if (symbol->lines != NULL) {
             const size_t size = _PyPerfLines_WriteEntries(

@@ -69,8 +69,8 @@ extern _PyPerf_sharefunc _PyPerf_ShareArea;
 extern _PyPerf_enterfunc _PyPerf_EnterAreaWithUnwindInfo;
 extern _PyPerf_sharefunc _PyPerf_ShareAreaWithUnwindInfo;
 
-/* Run frame in one of the evaluators below, which shows no function.  throwflag
- * must include _PyPerf_NO_AREA. */
+/* Run frame in one of the evaluators below, which shows no function.
+ * throwflag must include _PyPerf_NO_AREA. */
 extern PyObject *_PyPerf_EnterWithoutArea(PyThreadState *tstate,
                                           struct _PyInterpreterFrame *frame,
                                           int throwflag);

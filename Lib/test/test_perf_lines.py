@@ -383,9 +383,9 @@ class TableTest(LinesTestCase):
                           + "    return probe()\n")
                 scope = {"probe": lambda: self.shown()[1]}
                 exec(compile(source, f"<{statements}>", "exec"), scope)
-                end = f":{statements + 2}" * has_lines
+                end = f">:{statements + 2}" if has_lines else ">"
                 for _ in range(2):
-                    self.assertEqual(scope["f"](), f"py::f:<{statements}>{end}")
+                    self.assertEqual(scope["f"](), f"py::f:<{statements}{end}")
                 self.check()
                 self.assert_checked()
 

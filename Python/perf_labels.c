@@ -36,7 +36,7 @@
 #define RESERVED_SIZE (LABELS_SIZE + 2 * GUARD_SIZE)
 
 /* Code that needs more addresses than an arena has shows no lines. */
-#define MAX_LINES_SIZE (ARENA_SIZE - 1024)
+#define MAX_LINES_SIZE (LABELS_SIZE - 1024)
 
 /* Files repeat the name for each line: nor does code for which this could take
    so many bytes. */

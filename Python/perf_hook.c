@@ -430,11 +430,11 @@ ensure_tool(PyInterpreterState *interp)
 {
     Tool *tool = find_tool(interp);
     if (tool == NULL) {
-        HEAD_LOCK(&_PyRuntime);     /* as a fork does, before our own */
+        _PyPerfBase_LOCK_INTERPRETERS();    /* first, as a fork does */
         _PyPerfProcess_Lock();
         tool = make_tool(interp);
         _PyPerfProcess_Unlock();
-        HEAD_UNLOCK(&_PyRuntime);
+        _PyPerfBase_UNLOCK_INTERPRETERS();
     }
     return tool;
 }

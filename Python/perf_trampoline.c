@@ -561,9 +561,9 @@ _PyPerfTrampoline_Fini(void)
 int
 PyUnstable_PerfTrampoline_CompileCode(PyCodeObject *code)
 {
-    HEAD_LOCK(&_PyRuntime);     /* other interpreters may end */
+    _PyPerfBase_LOCK_INTERPRETERS();    /* other interpreters may end */
     const bool is_on = is_on_anywhere();
-    HEAD_UNLOCK(&_PyRuntime);
+    _PyPerfBase_UNLOCK_INTERPRETERS();
     return is_on ? _PyPerfTrampoline_Announce(code) : 0;
 }
 

@@ -31,6 +31,8 @@ extern "C" {
  * _PyPerfBase_STOP_OTHERS(interp), _PyPerfBase_LET_OTHERS_RUN(interp)
  *     around what all threads of an interpreter read without a lock; nothing
  *     where they have a GIL.  pycore_pystate.h has to be included
+ * _PyPerfBase_LOCK_INTERPRETERS(), _PyPerfBase_UNLOCK_INTERPRETERS()
+ *     around a look at all of them; nothing where they share a GIL
  * _PyPerfBase_CODE_SIZE       the type in which
  *     PyUnstable_WritePerfMapEntry() is told a size; unsigned int unless the
  *     base says otherwise
@@ -69,6 +71,8 @@ extern "C" {
 #  define _PyPerfBase_CURRENT_FRAME(tstate) ((tstate)->current_frame)
 #  define _PyPerfBase_STOP_OTHERS(interp) _PyEval_StopTheWorld(interp)
 #  define _PyPerfBase_LET_OTHERS_RUN(interp) _PyEval_StartTheWorld(interp)
+#  define _PyPerfBase_LOCK_INTERPRETERS() HEAD_LOCK(&_PyRuntime)
+#  define _PyPerfBase_UNLOCK_INTERPRETERS() HEAD_UNLOCK(&_PyRuntime)
 
 /* Not entry frames, nor that which cleans up after __init__(). */
 static inline _PyInterpreterFrame *

@@ -17,5 +17,7 @@
 #define _PyPerfBase_Function(frame) (frame)
 #define _PyPerfBase_STOP_OTHERS(interp) ((void)0)
 #define _PyPerfBase_LET_OTHERS_RUN(interp) ((void)0)
+#define _PyPerfBase_LOCK_INTERPRETERS() ((void)0)
+#define _PyPerfBase_UNLOCK_INTERPRETERS() ((void)0)
 
 #endif /* !Py_INTERNAL_PERF_FACTS_H */

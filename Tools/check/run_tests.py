@@ -43,6 +43,22 @@ STOCK_TESTS = """
     test_yield_from
     """.split()
 
+# What the bases beside the machine's own get in a run of CI: all of ours but the
+# rings that take minutes or do not depend on the base, and CPython's own tests
+# of this feature.
+NOT_QUICK = """
+    test_perf_branch_protection test_perf_c_stack test_perf_container
+    test_perf_doc test_perf_faults test_perf_fuzz_corpus test_perf_hostile
+    test_perf_record_jit test_perf_stress test_perf_truth test_perfpy_advice
+    test_perfpy_clean test_perfpy_diff test_perfpy_formats test_perfpy_html
+    test_perfpy_page test_perfpy_page_access test_perfpy_page_large
+    test_perfpy_perfscript test_perfpy_profile test_perfpy_report
+    """.split()
+STOCK_QUICK = """
+    test_embed test_external_inspection test_interpreters test_monitoring
+    test_profiling test_samply_profiler test_sys
+    """.split()
+
 # What switches profiling on in each interpreter that the tests start.
 PROFILING = {
     "off": {},
@@ -80,6 +96,11 @@ def chosen_tests(profiling):
         return our_tests() + stock_tests()
     # Ours choose for themselves when they are profiled.
     return stock_tests()
+
+
+def quick_tests():
+    stock = [name for name in STOCK_QUICK if name in stock_tests()]
+    return [name for name in our_tests() if name not in NOT_QUICK] + stock
 
 
 def known_failures(profiling="off"):
@@ -241,6 +262,9 @@ def main():
                         "--perf, only the latter")
     parser.add_argument("--all", action="store_true",
                         help="all that regrtest knows")
+    parser.add_argument("--quick", action="store_true",
+                        help="those that take seconds, and the stock tests of "
+                        "this feature")
     parser.add_argument("--verify-known", action="store_true",
                         help="fail if a known failure does not fail")
     parser.add_argument("--perf", choices=PROFILING, default="off",
@@ -258,8 +282,8 @@ def main():
     if options.verify_known:
         well = verify_known(env)
     else:
-        tests = [] if options.all else (options.tests
-                                        or chosen_tests(options.perf))
+        tests = ([] if options.all else quick_tests() if options.quick
+                 else options.tests or chosen_tests(options.perf))
         cleaning = (removing_new_maps() if options.perf == "map"
                     else contextlib.nullcontext())
         with cleaning, tempfile.TemporaryDirectory() as jitdumps:

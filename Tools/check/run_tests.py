@@ -43,7 +43,7 @@ STOCK_TESTS = """
     test_yield_from
     """.split()
 
-# What the bases beside the machine's own get in a run of CI: all of ours but the
+# What bases beside the machine's own get in a run of CI: all of ours but the
 # rings that take minutes or do not depend on the base, and CPython's own tests
 # of this feature.
 NOT_QUICK = """

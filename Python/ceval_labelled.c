@@ -27,6 +27,9 @@ static PyObject *_PyEval_EvalFrameDefault(PyThreadState *tstate,
 /* Helpers of the public functions that are left out. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 
+/* A handler asks for the evaluator's frame, which is always there. */
+#pragma GCC diagnostic ignored "-Wframe-address"
+
 #include "ceval.c"
 
 extern __typeof__(_PyEval_EvalFrameDefault) CEVAL_EVALUATOR

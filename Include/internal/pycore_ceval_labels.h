@@ -24,6 +24,7 @@ extern "C" {
  * in the headers included at the end. */
 
 #include "pycore_perf_base.h"
+#include "pycore_ceval_labels_tail.h"
 
 #ifdef Py_CEVAL_LABELLED
 
@@ -59,7 +60,8 @@ extern "C" {
  * the area.  Its saved frame pointer, that is: the caller does not need it.
  * An evaluator without an area has never a free slot, and leaves it alone. */
 #  define CEVAL_OWN_RECORD \
-       _PyPerfArch_RECORD((_PyPerf_record *)__builtin_frame_address(0))
+       _PyPerfArch_RECORD( \
+           (_PyPerf_record *)__builtin_frame_address(CEVAL_LEVEL))
 #  define CEVAL_LINK (*(_PyPerf_record *volatile *)CEVAL_OWN_RECORD)
 
 /* No further slot.  An area made without free slots is saturated: it only ever
@@ -109,14 +111,15 @@ typedef struct {
 #  define CEVAL_LINES_VARIABLE ceval_lines lines;
 
 #  define CEVAL_SHOW_LINE(next) \
-       ((void)(*lines.place = (uintptr_t)(next) + lines.bias))
+       ((void)(*CEVAL_LINES->place = (uintptr_t)(next) + CEVAL_LINES->bias))
 
 #  define CEVAL_FIND_LINES(code, next)                                    \
     do {                                                                  \
         const _PyPerf_offset offset = _PyCode_Label(code);                \
-        lines.bias = _PyPerfLines_Bias(code, offset);                     \
-        lines.place = CEVAL_HAS_AREA() && _PyPerfLines_SHOWN(offset)      \
-                      ? ceval_place_of_label(CEVAL_LINK) : &lines.bias;   \
+        ceval_lines *shown = CEVAL_LINES;                                 \
+        shown->bias = _PyPerfLines_Bias(code, offset);                    \
+        shown->place = CEVAL_HAS_AREA() && _PyPerfLines_SHOWN(offset)     \
+                       ? ceval_place_of_label(CEVAL_LINK) : &shown->bias; \
         CEVAL_SHOW_LINE(next);                                            \
     } while (0)
 

@@ -27,6 +27,7 @@ extern "C" {
 #  define CEVAL_POP_LABEL() ((void)0)
 #  define CEVAL_POP_LABEL_OF(dying) ((void)0)
 #  define CEVAL_PUSH_LABEL_SLOWLY
+#  define CEVAL_STAYS_IN_TIER_1 0
 
 #else
 
@@ -38,7 +39,9 @@ extern "C" {
 /* The base does not ask that before it inlines an __init__(). */
 #  define CEVAL_INLINES_INIT(tstate) (!CEVAL_PEP_523(tstate))
 
-#  define CEVAL_ENTRY (&_PyPerfBase_ENTRY_FRAME)
+/* Traces know nothing of labels: make none, and enter none. */
+#  define CEVAL_STAYS_IN_TIER_1 1
+
 #  define CEVAL_LOWEST _PyPerf_ENTRY_LOWEST(CEVAL_ENTRY)
 #  define CEVAL_HAS_AREA() (CEVAL_ENTRY->instr_ptr == _PyPerf_LABELLED)
 
@@ -49,6 +52,7 @@ extern "C" {
 /* Let C that is called from now on find the records of this evaluator, if it
  * has an area. */
 #  define CEVAL_BEGIN_LABELS()                                            \
+    CEVAL_TELL_HANDLERS();                                                \
     do {                                                                  \
         _PyPerf_MarkEntry(CEVAL_ENTRY,                                    \
                           throwflag & _PyPerf_NO_AREA                     \
@@ -71,7 +75,7 @@ extern "C" {
 #    define CEVAL_FIND_LINES_OF(frame)                                    \
     do {                                                                  \
         if ((frame)->owner == _PyPerfBase_ENTRY_OWNER) {                  \
-            lines.place = &lines.bias;                                    \
+            CEVAL_LINES->place = &CEVAL_LINES->bias;                      \
         }                                                                 \
         else {                                                            \
             CEVAL_FIND_LINES(_PyFrame_GetCode(frame),                     \
@@ -90,7 +94,7 @@ extern "C" {
             (PyCodeObject *)_PyPerfBase_OBJECT(frame->f_executable));     \
         CEVAL_NOTE_FRAME();                                               \
         if (caller == CEVAL_LOWEST || !CEVAL_IS_ASSIGNED(offset)) {       \
-            goto push_label_slowly;                                       \
+            CEVAL_GO_TO(push_label_slowly);                               \
         }                                                                 \
         ceval_link_record(&CEVAL_LINK, caller, CEVAL_LABEL_AT(offset));   \
         CEVAL_FIND_LINES_OF(frame);                                       \
@@ -132,21 +136,22 @@ extern "C" {
 /* At the end of the evaluator, for what CEVAL_PUSH_LABEL() cannot handle: a
  * first call, or a full area, which is followed by another one below it. */
 #  define CEVAL_PUSH_LABEL_SLOWLY                                         \
-    push_label_slowly:                                                    \
+    CEVAL_PLACE(push_label_slowly)                                        \
     {                                                                     \
+        CEVAL_OPCODE                                                      \
         if (!CEVAL_HAS_AREA()) {                                          \
-            goto start_frame;                                             \
+            CEVAL_GO_TO(start_frame);                                     \
         }                                                                 \
         PyCodeObject *code = _PyFrame_GetCode(frame);                     \
         if (!CEVAL_AREA_IS_FULL()) {                                      \
             ceval_link_record(&CEVAL_LINK, CEVAL_LINK, CEVAL_LABEL(code)); \
             CEVAL_FIND_LINES_OF(frame);                                   \
-            goto start_frame;                                             \
+            CEVAL_GO_TO(start_frame);                                     \
         }                                                                 \
         if (CEVAL_AREA_IS_SATURATED()) {                                  \
             ceval_relabel(CEVAL_LOWEST, code);                            \
             CEVAL_FIND_LINES_OF(frame);                                   \
-            goto start_frame;                                             \
+            CEVAL_GO_TO(start_frame);                                     \
         }                                                                 \
         _PyInterpreterFrame *callee = frame;                              \
         PyGenObject *generator = callee->owner == FRAME_OWNED_BY_GENERATOR \
@@ -160,7 +165,7 @@ extern "C" {
             frame->return_offset = 0;                                     \
             next_instr = frame->instr_ptr;                                \
             stack_pointer = _PyFrame_GetStackPointer(frame);              \
-            goto error;                                                   \
+            CEVAL_GO_TO(error);                                           \
         }                                                                 \
         _PyFrame_StackPush(frame, _PyPerfBase_REFERENCE(result));         \
         next_instr = frame->instr_ptr                                     \

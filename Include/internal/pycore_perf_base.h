@@ -60,7 +60,8 @@ extern "C" {
 #    define _PyPerfBase_LAST_FRAME(tstate) NULL
 #  endif
 
-#  define _PyPerfBase_CODE(frame) _PyFrame_GetCode(frame)
+#  define _PyPerfBase_CODE(frame) \
+       _PyFrame_GetCode((_PyInterpreterFrame *)(frame))
 #  define _PyPerfBase_SHOWN_INSTRUCTION(frame) ((frame)->instr_ptr)
 #  define _PyPerfBase_GENERATOR_CODE(generator) \
        _PyFrame_GetCode(_PyPerfBase_GENERATOR_FRAME(generator))

@@ -209,6 +209,8 @@ def end_many(ends):
     for number in range(ends):
         back_end = BACK_ENDS[number % 2]
         options = ["-X", back_end] if number % 4 < 2 else []
+        # It ends with an interpreter, of which some bases warn.
+        options += ["-W", "ignore:remaining:RuntimeWarning"]
         with subprocess.Popen([sys.executable, *options, __file__,
                                "--end-among-daemons", back_end],
                               stderr=subprocess.PIPE) as process:

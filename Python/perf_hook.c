@@ -534,6 +534,9 @@ set_tool_while_on(PyInterpreterState *interp, _PyFrameEvalFunction eval_frame)
         return -1;
     }
     tool->eval_frame = eval_frame;
+    if (READ(interp->eval_frame) == NULL) {
+        _PyPerfBase_BEFORE_HOOK(interp);
+    }
     WRITE(interp->eval_frame,
           eval_frame != NULL ? eval_frame_of_tool
           : hooks[tool->shows_lines][READ(awaits_call)]);

@@ -714,6 +714,71 @@ _PyPerfJitdump_WriteSymbols(void)
     return result;
 }
 
+#ifdef _Py_JIT
+
+/* --- Code that CPython's own JIT has made -------------------------------- */
+
+/* Put unwind information, which is relative, behind the code. */
+static int
+make_given_unwinding(Unwinding *made, size_t code_size,
+                     const unsigned char *eh_frame, size_t eh_frame_size)
+{
+    if (code_size < NUMBER_SIZE
+        || eh_frame_size + sizeof(FrameHeader) > sizeof(made->bytes)) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    const size_t cie_size = entry_size((const FrameEntry *)eh_frame);
+    const FrameHeader header = {
+        .version = 1,
+        .eh_frame_ptr_enc = DW_EH_PE_pcrel | DW_EH_PE_sdata4,
+        .fde_count_enc = DW_EH_PE_udata4,
+        .table_enc = DW_EH_PE_datarel | DW_EH_PE_sdata4,
+        .eh_frame_ptr = -(int32_t)(eh_frame_size
+                                   + offsetof(FrameHeader, eh_frame_ptr)),
+        .fde_count = 1,
+        .initial_location = -(int32_t)(ALIGN_8(code_size) + eh_frame_size),
+        .fde = (int32_t)cie_size - (int32_t)eh_frame_size,
+    };
+    memcpy(made->bytes, eh_frame, eh_frame_size);
+    memcpy(made->bytes + eh_frame_size, &header, sizeof(header));
+    made->code_size = code_size;
+    made->eh_frame_size = eh_frame_size;
+    made->size = eh_frame_size + sizeof(header);
+    return 0;
+}
+
+int
+_PyPerfJitdump_WriteCode(const char *name, const void *code, size_t code_size,
+                         const unsigned char *eh_frame, size_t eh_frame_size)
+{
+    Unwinding given;
+    if (ensure_open() < 0
+        || make_given_unwinding(&given, code_size, eh_frame,
+                                eh_frame_size) < 0) {
+        return -1;
+    }
+    const Dumped dumped = dumped_code(name, code, &given);
+    const size_t size = size_of_records(&dumped);
+    char *const records = malloc(size);
+    if (records == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    (void)put_records(records, &dumped, (uint32_t)getpid(), thread_number(),
+                      jitdump.count);
+    const int result = _PyPerfFile_Append(&jitdump.file, records, size);
+    const int error = errno;
+    free(records);
+    errno = error;
+    if (result == 0) {
+        jitdump.count++;
+    }
+    return result;
+}
+
+#endif /* _Py_JIT */
+
 int
 _PyPerfJitdump_Open(void)
 {

@@ -287,6 +287,28 @@ _PyPerfTrampoline_Announce(PyCodeObject *code)
     return result;
 }
 
+#ifdef _Py_JIT
+void
+_PyPerfTrampoline_AnnounceJitCode(const char *name, const void *code,
+                                  size_t code_size,
+                                  const unsigned char *eh_frame,
+                                  size_t eh_frame_size)
+{
+    _PyPerfProcess_Lock();
+    if (trampoline.back_end != NULL && !trampoline.is_sealed) {
+        notice_fork();
+    }
+    if (trampoline.back_end != NULL
+        && trampoline.back_end->open == _PyPerfJitdump_Open
+        && !trampoline.is_sealed && !trampoline.child.has_no_file
+        && _PyPerfJitdump_WriteCode(name, code, code_size, eh_frame,
+                                    eh_frame_size) < 0) {
+        warn(errno);
+    }
+    _PyPerfProcess_Unlock();
+}
+#endif
+
 /* Return the offset of code's label. */
 static Py_NO_INLINE _PyPerf_offset
 label_for_the_first_time(PyCodeObject *code, bool with_lines)

@@ -36,6 +36,8 @@ extern "C" {
  * _PyPerfBase_CODE_SIZE       the type in which
  *     PyUnstable_WritePerfMapEntry() is told a size; unsigned int unless the
  *     base says otherwise
+ * _PyPerfBase_BEFORE_HOOK(interp)      what has to be done before eval_frame
+ *     takes the place of NULL; nothing unless the base says otherwise
  *
  * Facts of bases with entry frames, from which some of the above follow:
  *
@@ -50,6 +52,9 @@ extern "C" {
 
 #include "pycore_perf_facts.h"
 
+#ifndef _PyPerfBase_BEFORE_HOOK
+#  define _PyPerfBase_BEFORE_HOOK(interp) ((void)(interp))
+#endif
 #ifndef _PyPerfBase_CODE_SIZE
 #  define _PyPerfBase_CODE_SIZE unsigned int
 #endif

@@ -83,6 +83,14 @@ extern void _PyPerfTrampoline_ReleaseSymbols(void);
  * errno. */
 extern int _PyPerfTrampoline_Announce(PyCodeObject *code);
 
+/* The JIT has made code: let readers of the jitdump, if that is in use, know it
+ * as _PyPerfJitdump_WriteCode() says. */
+extern void _PyPerfTrampoline_AnnounceJitCode(const char *name,
+                                              const void *code,
+                                              size_t code_size,
+                                              const unsigned char *eh_frame,
+                                              size_t eh_frame_size);
+
 /* Make no system call for symbols until the next activation.  Return 0, or -1
  * with OSError set if the file lacks symbols; then nothing has changed. */
 extern int _PyPerfTrampoline_Seal(void);
@@ -125,6 +133,13 @@ extern int _PyPerfMap_WriteLines(const struct _PyPerfSymbol *first);
 extern int _PyPerfJitdump_WriteSymbols(void);
 
 extern void _PyPerfJitdump_Close(void);
+
+/* Add code of CPython's own JIT, with unwind information as perf puts it behind
+ * the code. */
+extern int _PyPerfJitdump_WriteCode(const char *name, const void *code,
+                                    size_t code_size,
+                                    const unsigned char *eh_frame,
+                                    size_t eh_frame_size);
 
 /* Does a living process with our number write to the file, too? */
 extern bool _PyPerfMap_IsShared(void);

@@ -218,7 +218,7 @@ enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
 
 /* The label that frame begins with, which may have run before. */
 static uintptr_t
-label_of(const _PyInterpreterFrame *frame, bool with_lines)
+label_of(_PyInterpreterFrame *frame, bool with_lines)
 {
     PyCodeObject *code = _PyPerfBase_CODE(frame);
     if (!with_lines) {

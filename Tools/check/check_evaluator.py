@@ -1,7 +1,8 @@
 """Check that the ordinary evaluator's machine code is the base's.
 
 Compares _PyEval_EvalFrameDefault and the parts that the compiler has split off
-it (.cold) in two interpreters, instruction by instruction.  Addresses may
+it (.cold) in two interpreters, instruction by instruction, and the handlers of
+instructions where the evaluator consists of these (--with-tail-call-interp).  Addresses may
 differ: branches within the function are compared by offset, other references
 by symbol, and those to data without a symbol by content.  Exits with 1 after
 printing the first difference.
@@ -20,6 +21,7 @@ import sys
 
 ORDINARY = "_PyEval_EvalFrameDefault"
 LABELLED = "_PyEval_EvalFrameDefault_labelled"
+HANDLER = "_TAIL_CALL_"
 CONTEXT = 4
 
 INSTRUCTION = re.compile(r" *([0-9a-f]+):\t(.*)")
@@ -221,10 +223,11 @@ class Function:
 
 
 def candidates(image, name):
-    """Return what may be the function of that name.
+    """Yield what may be the function of that name.
 
     There is a choice when a static function has the same name: then the global
     one is meant, but which of the parts split off are its parts is not known.
+    If all are static, the labelled evaluators have one each.
     """
     groups = {}
     for symbol in image.symbols:
@@ -233,10 +236,16 @@ def candidates(image, name):
     if name not in groups:
         fail(f"{image.path} has no symbol {name}; is it stripped, or the "
              "wrong file (of a shared build, compare libpython)?")
-    groups[name] = sorted(groups[name], reverse=True,
-                          key=lambda symbol: symbol.is_global)[:1]
-    return [Function(image, name, parts) for parts in
-            itertools.product(*(groups[key] for key in sorted(groups)))]
+    groups[name] = ([symbol for symbol in groups[name] if symbol.is_global]
+                    or groups[name])
+    for parts in itertools.product(*(groups[key] for key in sorted(groups))):
+        yield Function(image, name, parts)
+
+
+def handlers(image):
+    return sorted({symbol.full_name for symbol in image.symbols
+                   if symbol.full_name.startswith(HANDLER)
+                   and "." not in symbol.full_name})
 
 
 def first_difference(one, other):
@@ -258,6 +267,19 @@ def show_difference(functions, index):
                 print(f"  {mark} {function.instructions[number]}")
 
 
+def check(base, patched_image, name):
+    """Fail unless the base's function is one of the patched image's."""
+    shown = None
+    for function in candidates(patched_image, name):
+        index = first_difference(base.instructions, function.instructions)
+        if index is None:
+            return
+        shown = shown or (function, index)
+    show_difference([base, shown[0]], shown[1])
+    fail(f"{name} is not the base's; are both built with the same "
+         "compiler and options?")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -273,22 +295,22 @@ def main():
         except OSError as error:
             fail(f"{path}: {error.strerror}; run make and make base")
 
-    base, = candidates(Image(options.base), ORDINARY)
+    base_image = Image(options.base)
     patched = Image(options.python)
-    differences = {ordinary: first_difference(base.instructions,
-                                              ordinary.instructions)
-                   for ordinary in candidates(patched, ORDINARY)}
-    if None not in differences.values():
-        ordinary, index = next(iter(differences.items()))
-        show_difference([base, ordinary], index)
-        fail(f"{ORDINARY} is not the base's; are both built with the same "
-             "compiler and options?")
+    base, = candidates(base_image, ORDINARY)
+    check(base, patched, ORDINARY)
     for labelled in candidates(patched, LABELLED):
         if first_difference(base.instructions, labelled.instructions) is None:
             fail("sees no difference to the labelled evaluator either: either "
                  "this check is broken or the labels are not compiled in")
     count = len(base.instructions) - len(base.parts)
-    print(f"{ORDINARY}: {count} instructions, identical")
+    names = handlers(base_image)
+    for name in names:
+        handler, = candidates(base_image, name)
+        check(handler, patched, name)
+        count += len(handler.instructions) - len(handler.parts)
+    and_handlers = f" and {len(names)} handlers" if names else ""
+    print(f"{ORDINARY}{and_handlers}: {count} instructions, identical")
 
 
 if __name__ == "__main__":

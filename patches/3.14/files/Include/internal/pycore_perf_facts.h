@@ -6,8 +6,10 @@
 
 #include "pycore_genobject.h"     // PyGenObject.gi_iframe
 #include "pycore_interpframe.h"   // _PyInterpreterFrame
+#include "pycore_optimizer.h"     // _Py_Executors_InvalidateAll()
 #include "pycore_stackref.h"      // PyStackRef_AsPyObjectBorrow()
 
+#define _PyPerfBase_BEFORE_HOOK(interp) _Py_Executors_InvalidateAll(interp, 1)
 #define _PyPerfBase_HASH(bytes, length) Py_HashBuffer(bytes, length)
 #define _PyPerfBase_ENTRY_OWNER FRAME_OWNED_BY_INTERPRETER
 #define _PyPerfBase_ENTRY_FRAME entry.frame

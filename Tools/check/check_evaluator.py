@@ -2,10 +2,10 @@
 
 Compares _PyEval_EvalFrameDefault and the parts that the compiler has split off
 it (.cold) in two interpreters, instruction by instruction, and the handlers of
-instructions where the evaluator consists of these (--with-tail-call-interp).  Addresses may
-differ: branches within the function are compared by offset, other references
-by symbol, and those to data without a symbol by content.  Exits with 1 after
-printing the first difference.
+instructions where the evaluator consists of these (--with-tail-call-interp).
+Addresses may differ: branches within a function are compared by offset, other
+references by symbol, and those to data without a symbol by content.  Exits
+with 1 after printing the first difference.
 
 Each run also proves that the comparison can fail: the labelled evaluator must
 differ.  Called by `make check-evaluator`; needs binutils and symbol tables.

@@ -220,15 +220,8 @@ enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
 static uintptr_t
 label_of(_PyInterpreterFrame *frame, bool with_lines)
 {
-    PyCodeObject *code = _PyPerfBase_CODE(frame);
-    if (!with_lines) {
-        return _PyPerfTrampoline_Label(code);
-    }
-    const uintptr_t first = _PyPerfTrampoline_LinesLabel(code);
-    const _PyPerf_offset offset = _PyCode_Label(code);
-    return !_PyPerfLines_SHOWN(offset) ? first
-           : _PyPerfLines_Bias(code, offset)
-             + (uintptr_t)(_PyPerfBase_SHOWN_INSTRUCTION(frame) + 1);
+    return with_lines ? _PyPerfTrampoline_LineLabel(frame)
+                      : _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame));
 }
 
 static Py_NO_INLINE PyObject *
@@ -263,8 +256,8 @@ eval_frame(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
         _PyPerf_record *newest = _PyPerf_Newest(caller);
         if (is_to_be_shared(caller, newest)) {
             const uintptr_t label = with_lines
-                ? _PyPerfLines_Bias(code, offset)
-                  + (uintptr_t)(_PyPerfBase_SHOWN_INSTRUCTION(frame) + 1)
+                ? _PyPerfLines_Label(offset, _PyPerfBase_BYTECODE(frame),
+                                     _PyPerfBase_SHOWN_INSTRUCTION(frame))
                 : _PyPerfLabels_base + offset;
             return share_area(tstate, frame, throwflag, newest, label,
                               _PyPerf_Lowest(caller),

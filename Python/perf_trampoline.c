@@ -335,14 +335,17 @@ _PyPerfTrampoline_Label(PyCodeObject *code)
 }
 
 uintptr_t
-_PyPerfTrampoline_LinesLabel(PyCodeObject *code)
+_PyPerfTrampoline_LineLabel(_PyInterpreterFrame *frame)
 {
+    PyCodeObject *code = _PyPerfBase_CODE(frame);
     _PyPerf_offset offset = _PyCode_Label(code);
     if (!_PyPerfLabels_IsAssigned(offset, true)) {
         offset = label_for_the_first_time(code, true);
     }
-    return _PyPerfLines_SHOWN(offset) ? _PyPerfLines_FirstLabel(offset)
-                                      : _PyPerfLabels_base + offset;
+    return _PyPerfLines_SHOWN(offset)
+           ? _PyPerfLines_Label(offset, _PyPerfBase_BYTECODE(frame),
+                                _PyPerfBase_SHOWN_INSTRUCTION(frame))
+           : _PyPerfLabels_base + offset;
 }
 
 static bool

@@ -39,17 +39,18 @@ extern "C" {
 #  define CEVAL_AREA_PARAMETER , _PyPerf_record *lowest
 
 /* Which evaluator is this, under which hook does it inline calls, and which
- * label does a function begin with? */
+ * label has a frame, or a function that is called? */
 #  ifndef Py_CEVAL_LINES
 #    define CEVAL_EVALUATOR _PyEval_EvalFrameDefault_labelled
 #    define CEVAL_HOOK _PyPerfTrampoline_EvalFrame
-#    define CEVAL_LABEL(code) _PyPerfTrampoline_Label(code)
+#    define CEVAL_LABEL(frame) \
+         _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame))
 #    define CEVAL_IS_ASSIGNED(offset) _PyPerfLabels_IsAssigned(offset, false)
 #    define CEVAL_LABEL_AT(offset) (_PyPerfLabels_base + (offset))
 #  else
 #    define CEVAL_EVALUATOR _PyEval_EvalFrameDefault_lines
 #    define CEVAL_HOOK _PyPerfTrampoline_EvalLines
-#    define CEVAL_LABEL(code) _PyPerfTrampoline_LinesLabel(code)
+#    define CEVAL_LABEL(frame) _PyPerfTrampoline_LineLabel(frame)
 #    define CEVAL_IS_ASSIGNED(offset) _PyPerfLines_SHOWN(offset)
 #    define CEVAL_LABEL_AT(offset) _PyPerfLines_FirstLabel(offset)
 #  endif
@@ -82,11 +83,11 @@ ceval_link_record(_PyPerf_record *volatile *link, _PyPerf_record *newest,
     *link = newest - 1;
 }
 
-/* Make the only record of a saturated area stand for code. */
+/* Make the only record of a saturated area stand for frame. */
 static inline void
-ceval_relabel(volatile _PyPerf_record *record, PyCodeObject *code)
+ceval_relabel(volatile _PyPerf_record *record, _PyInterpreterFrame *frame)
 {
-    _PyPerfArch_RECORD(record)->label = CEVAL_LABEL(code);
+    _PyPerfArch_RECORD(record)->label = CEVAL_LABEL(frame);
 }
 
 #else
@@ -95,7 +96,8 @@ ceval_relabel(volatile _PyPerf_record *record, PyCodeObject *code)
 
 /* The label of the function that runs moves with its instructions: whatever
  * calls CEVAL_SHOW_LINE(next) lets it stand for the instruction before next.
- * CEVAL_FIND_LINES() comes first, when code has become what runs.
+ * CEVAL_FIND_LINES() comes first, when frame has become what runs; its record
+ * is right then already.
  *
  * A label is as far from its instruction in memory as any other label of the
  * code.  The evaluator keeps this distance, and the place of the label in the
@@ -113,14 +115,17 @@ typedef struct {
 #  define CEVAL_SHOW_LINE(next) \
        ((void)(*CEVAL_LINES->place = (uintptr_t)(next) + CEVAL_LINES->bias))
 
-#  define CEVAL_FIND_LINES(code, next)                                    \
+#  define CEVAL_FIND_LINES(frame)                                         \
     do {                                                                  \
-        const _PyPerf_offset offset = _PyCode_Label(code);                \
+        const _PyPerf_offset offset = _PyCode_Label(                      \
+            _PyPerfBase_CODE(frame));                                     \
         ceval_lines *shown = CEVAL_LINES;                                 \
-        shown->bias = _PyPerfLines_Bias(code, offset);                    \
-        shown->place = CEVAL_HAS_AREA() && _PyPerfLines_SHOWN(offset)     \
-                       ? ceval_place_of_label(CEVAL_LINK) : &shown->bias; \
-        CEVAL_SHOW_LINE(next);                                            \
+        shown->bias = _PyPerfLines_Bias(offset,                           \
+                                        _PyPerfBase_BYTECODE(frame));     \
+        shown->place = ceval_place_of_label(CEVAL_LINK);                  \
+        if (!_PyPerfLines_SHOWN(offset) || !CEVAL_HAS_AREA()) {           \
+            shown->place = &shown->bias;                                  \
+        }                                                                 \
     } while (0)
 
 static inline volatile uintptr_t *
@@ -132,7 +137,7 @@ ceval_place_of_label(_PyPerf_record *record)
 #else
 #  define CEVAL_LINES_VARIABLE
 #  define CEVAL_SHOW_LINE(next) ((void)0)
-#  define CEVAL_FIND_LINES(code, next) ((void)0)
+#  define CEVAL_FIND_LINES(frame) ((void)0)
 #endif
 
 #ifdef _PyPerfBase_HAS_CFRAME

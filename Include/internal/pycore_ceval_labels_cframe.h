@@ -80,13 +80,13 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
         if (!CEVAL_HAS_AREA()) {                                          \
             goto start_frame;                                             \
         }                                                                 \
-        uintptr_t label = CEVAL_LABEL(frame->f_code);                     \
+        uintptr_t label = CEVAL_LABEL(frame);                             \
         if (!CEVAL_AREA_IS_FULL()) {                                      \
             ceval_link_record(&CEVAL_LINK, CEVAL_LINK, label);            \
             goto start_frame;                                             \
         }                                                                 \
         if (CEVAL_AREA_IS_SATURATED()) {                                  \
-            ceval_relabel(CEVAL_LOWEST, frame->f_code);                   \
+            ceval_relabel(CEVAL_LOWEST, frame);                           \
             goto start_frame;                                             \
         }                                                                 \
         _PyInterpreterFrame *callee = frame;                              \
@@ -120,7 +120,7 @@ ceval_pop_lowest(_PyPerf_record *volatile *link, _PyPerf_record *lowest,
         *link = lowest + 1;
     }
     else {
-        ceval_relabel(lowest, frame->f_code);
+        ceval_relabel(lowest, frame);
     }
 }
 

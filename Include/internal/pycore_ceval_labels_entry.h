@@ -78,8 +78,7 @@ extern "C" {
             CEVAL_LINES->place = &CEVAL_LINES->bias;                      \
         }                                                                 \
         else {                                                            \
-            CEVAL_FIND_LINES(_PyFrame_GetCode(frame),                     \
-                             (frame)->instr_ptr + 1);                     \
+            CEVAL_FIND_LINES(frame);                                      \
         }                                                                 \
     } while (0)
 #  else
@@ -142,14 +141,14 @@ extern "C" {
         if (!CEVAL_HAS_AREA()) {                                          \
             CEVAL_GO_TO(start_frame);                                     \
         }                                                                 \
-        PyCodeObject *code = _PyFrame_GetCode(frame);                     \
+        const uintptr_t label = CEVAL_LABEL(frame);                       \
         if (!CEVAL_AREA_IS_FULL()) {                                      \
-            ceval_link_record(&CEVAL_LINK, CEVAL_LINK, CEVAL_LABEL(code)); \
+            ceval_link_record(&CEVAL_LINK, CEVAL_LINK, label);            \
             CEVAL_FIND_LINES_OF(frame);                                   \
             CEVAL_GO_TO(start_frame);                                     \
         }                                                                 \
         if (CEVAL_AREA_IS_SATURATED()) {                                  \
-            ceval_relabel(CEVAL_LOWEST, code);                            \
+            ceval_relabel(CEVAL_LOWEST, frame);                           \
             CEVAL_FIND_LINES_OF(frame);                                   \
             CEVAL_GO_TO(start_frame);                                     \
         }                                                                 \
@@ -159,8 +158,7 @@ extern "C" {
         frame = tstate->current_frame = callee->previous;                 \
         CEVAL_NOTE_FRAME();                                               \
         PyObject *result = _PyPerfTrampoline_EvalInNewArea(               \
-            tstate, callee, CEVAL_LOWEST, CEVAL_LABEL(code),              \
-            CEVAL_EVALUATOR);                                             \
+            tstate, callee, CEVAL_LOWEST, label, CEVAL_EVALUATOR);        \
         if (result == NULL) {                                             \
             frame->return_offset = 0;                                     \
             next_instr = frame->instr_ptr;                                \
@@ -196,7 +194,7 @@ ceval_pop_lowest(_PyPerf_record *volatile *link, _PyPerf_record *lowest,
         *link = next;
         return;
     }
-    ceval_relabel(lowest, _PyFrame_GetCode(frame));
+    ceval_relabel(lowest, frame);
 }
 
 #endif /* Py_CEVAL_LABELLED */

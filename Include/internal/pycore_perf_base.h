@@ -15,8 +15,8 @@ extern "C" {
  * _PyPerfBase_HAS_CFRAME      defined if tstate->cframe leads to the
  *     evaluator; otherwise an evaluator has an entry frame
  * _PyPerfBase_CODE(frame)     the code object of a Python function's frame
- * _PyPerfBase_SHOWN_INSTRUCTION(frame)     where in memory the instruction is
- *     whose line the frame shows
+ * _PyPerfBase_BYTECODE(frame)     where in memory its first instruction is
+ * _PyPerfBase_SHOWN_INSTRUCTION(frame)     and the one whose line it shows
  * _PyPerfBase_CURRENT_FRAME(tstate)    that of what runs
  * _PyPerfBase_Function(frame)     frame or, if it is not a Python function's,
  *     the next one behind it that is, or NULL
@@ -68,6 +68,9 @@ extern "C" {
 #  define _PyPerfBase_CODE(frame) \
        _PyFrame_GetCode((_PyInterpreterFrame *)(frame))
 #  define _PyPerfBase_SHOWN_INSTRUCTION(frame) ((frame)->instr_ptr)
+#  ifndef _PyPerfBase_BYTECODE
+#    define _PyPerfBase_BYTECODE(frame) _PyCode_CODE(_PyPerfBase_CODE(frame))
+#  endif
 #  define _PyPerfBase_GENERATOR_CODE(generator) \
        _PyFrame_GetCode(_PyPerfBase_GENERATOR_FRAME(generator))
 #  define _PyPerfBase_DEPTH(tstate) \

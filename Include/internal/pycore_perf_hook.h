@@ -111,10 +111,11 @@ extern void _PyPerfTrampoline_FirstCall(void);
  * function yet is taken for one with a small C stack. */
 extern void _PyPerfHook_Seal(bool is_sealed);
 
-/* Return code's label, that of a function that shows its lines as it is when
- * it is called.  If it is new, announce its symbol.  Never fails. */
+/* Return code's label, or that of the line that frame shows.  If it is new,
+ * announce its symbol.  Never fails. */
 extern uintptr_t _PyPerfTrampoline_Label(PyCodeObject *code);
-extern uintptr_t _PyPerfTrampoline_LinesLabel(PyCodeObject *code);
+extern uintptr_t _PyPerfTrampoline_LineLabel(
+    struct _PyInterpreterFrame *frame);
 
 /* Run frame by evaluator below a new area with many slots, in which it has
  * this label.  newest is the newest record of the area that is full.  Like

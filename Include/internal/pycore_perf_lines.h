@@ -47,12 +47,20 @@ _PyPerfLines_FirstLabel(_PyPerf_offset offset)
               - _PyPerfLabels_HAS_LINES);
 }
 
-/* The distance from an instruction in memory to the label of the one before,
- * in code that shows its lines. */
+/* The distance from an instruction in memory, where bytecode is the first one,
+ * to the label of the instruction before. */
 static inline uintptr_t
-_PyPerfLines_Bias(const PyCodeObject *code, _PyPerf_offset offset)
+_PyPerfLines_Bias(_PyPerf_offset offset, const _Py_CODEUNIT *bytecode)
 {
-    return _PyPerfLines_FirstLabel(offset) - (uintptr_t)_PyCode_CODE(code);
+    return _PyPerfLines_FirstLabel(offset) - (uintptr_t)bytecode;
+}
+
+/* The label of an instruction in memory. */
+static inline uintptr_t
+_PyPerfLines_Label(_PyPerf_offset offset, const _Py_CODEUNIT *bytecode,
+                   const _Py_CODEUNIT *instruction)
+{
+    return _PyPerfLines_Bias(offset, bytecode) + (uintptr_t)(instruction + 1);
 }
 
 /* The lines of a code object, as long as it lives, or of a symbol. */

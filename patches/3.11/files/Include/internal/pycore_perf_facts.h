@@ -6,6 +6,7 @@
 
 #define _PyPerfBase_HAS_CFRAME
 #define _PyPerfBase_CODE(frame) ((frame)->f_code)
+#define _PyPerfBase_BYTECODE(frame) _PyCode_CODE((frame)->f_code)
 #define _PyPerfBase_SHOWN_INSTRUCTION(frame) ((frame)->prev_instr)
 #define _PyPerfBase_GENERATOR_CODE(generator) ((generator)->gi_code)
 #define _PyPerfBase_HASH(bytes, length) _Py_HashBytes(bytes, length)

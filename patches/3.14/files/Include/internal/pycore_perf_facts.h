@@ -11,6 +11,8 @@
 
 #define _PyPerfBase_BEFORE_HOOK(interp) _Py_Executors_InvalidateAll(interp, 1)
 #define _PyPerfBase_HASH(bytes, length) Py_HashBuffer(bytes, length)
+/* Threads without a GIL have copies of their own. */
+#define _PyPerfBase_BYTECODE(frame) _PyFrame_GetBytecode(frame)
 #define _PyPerfBase_ENTRY_OWNER FRAME_OWNED_BY_INTERPRETER
 #define _PyPerfBase_ENTRY_FRAME entry.frame
 #define _PyPerfBase_OBJECT(reference) PyStackRef_AsPyObjectBorrow(reference)

@@ -82,12 +82,15 @@ def _add_table_options(parser):
     group.add_argument("--imports", action="store_true",
                        help="also those that run when the program starts and "
                        "imports modules, which are one line otherwise")
+    group.add_argument("--lines", action="store_true",
+                       help="each line of a function for itself")
 
 
 def choice_of(options):
     """Return the table.Choice that the options make."""
     return table.Choice(options.sort, options.native, options.only,
-                        options.imports, options.top or table.Choice().top)
+                        options.imports, options.top or table.Choice().top,
+                        options.lines)
 
 
 def _add_run(subcommands):
@@ -115,6 +118,9 @@ def _add_run(subcommands):
     parser.add_argument("--event", type=_one_event,
                         help="perf's event to sample (default: cycles, or "
                         "cpu-clock where there is no counter)")
+    parser.add_argument("--no-lines", action="store_true",
+                        help="record functions, and not which line they are "
+                        "executing, which costs the program a few percent")
     parser.add_argument("-q", "--quiet", action="store_true",
                         help="print nothing but errors")
     parser.add_argument("--python", metavar="PROGRAM",
@@ -215,7 +221,8 @@ def _check_run(options, error):
         error("give either something to run or --attach PID")
     if options.attach:
         for name, value in [("-m", options.module), ("-c", options.code),
-                            ("--python", options.python)]:
+                            ("--python", options.python),
+                            ("--no-lines", options.no_lines)]:
             if value:
                 error(f"{name} does not go with --attach")
     elif options.duration is not None:
@@ -252,6 +259,9 @@ def _check_report(options, error):
         for name in "top", "only", "native", "imports":
             if getattr(options, name):
                 error(f"--{name} is for the table of functions")
+        if options.lines and not options.tree:
+            error("--lines is for the terminal; formats that have a place "
+                  "for lines tell them anyway")
         if options.sort != table.SORTS[0]:
             error("--sort is for the table of functions")
 

@@ -125,6 +125,8 @@ def write(profile, name, path, interpreter=False):
 
     It is folded unless interpreter says otherwise; a page has both.
     """
+    if not FORMATS[name].has_lines:
+        profile = profile.functions()
     if name != PAGE and not interpreter:
         profile = profile.folded()
     if path == STANDARD_OUTPUT:

@@ -33,6 +33,7 @@ _LOST = re.compile(r".* PERF_RECORD_LOST\w* .*?lost (\d+).*", re.DOTALL)
 _SYMBOL = re.compile(r"(.*) \(((?:/|\[|inlined\b).*)\)|(.*) \((.*)\)",
                      re.DOTALL)
 _PYTHON_SYMBOL = re.compile(r"py::((?:<[^>]*>|[^:<])*):(.*)", re.DOTALL)
+_LINE = re.compile(r"(.+):([0-9]{1,10})", re.DOTALL)
 _INTERPRETER = re.compile(r"(python|libpython)[0-9.]*d?(\.so[0-9.]*)?")
 _EVALUATOR = re.compile(
     r"_PyEval_EvalFrameDefault|_PyPerf_(Enter|Continue)Area")
@@ -58,6 +59,13 @@ def make_frame(address, symbol, library, interpreters=frozenset()):
     else:
         kind = Kind.NATIVE
     return Frame(symbol, library, kind)
+
+
+def with_line(frame):
+    """Take the line, which perf knows as a part of the symbol only."""
+    if frame.kind is Kind.PYTHON and (match := _LINE.fullmatch(frame.file)):
+        return frame._replace(file=match[1], line=int(match[2]))
+    return frame
 
 
 class _Reader:
@@ -164,9 +172,9 @@ class _Reader:
                 match[3], match[4])
             if library == "inlined":
                 library = ""
-            index = self._frame_of[key] = self.profile.add_frame(make_frame(
-                address, symbol or UNKNOWN, library,
-                self._interpreters))
+            index = self._frame_of[key] = self.profile.add_frame(with_line(
+                make_frame(address, symbol or UNKNOWN, library,
+                           self._interpreters)))
         return index
 
 

@@ -25,11 +25,17 @@ class Kind(enum.Enum):
 
 
 class Frame(typing.NamedTuple):
-    """A function as the profiler saw it."""
+    """A function as the profiler saw it, or one of its lines."""
 
     name: str     # a Python function's qualified name, or a symbol
     file: str     # its source file, or the library or program it is in
     kind: Kind
+    line: int = 0       # that it was executing; 0: not known
+
+    @property
+    def function(self):
+        """The same without the line."""
+        return self._replace(line=0) if self.line else self
 
 
 # A stack without any frame.
@@ -191,6 +197,11 @@ class Profile:
         """Return a profile without the interpreter's internals: fold.py."""
         from perfpy import fold         # it imports this module
         return fold.folded(self)
+
+    def functions(self):
+        """Return a profile of functions, whatever their lines: lines.py."""
+        from perfpy import lines        # it imports this module
+        return lines.functions(self)
 
     def in_python(self):
         """Return for each stack whether a Python function is in it."""

@@ -4,7 +4,8 @@ Such a *recording* needs nothing besides: neither perf's own data, whose names
 are in files in /tmp that others remove, nor the machine it was made on.
 
 It is text compressed by gzip, one JSON value a line: first {"perfpy": 2,
-"meta": {...}}; then any number of {"frames": [[name, file, kind], ...]} and
+"meta": {...}}; then any number of {"frames": [[name, file, kind], ...]}, in
+which a line of a function has its number as fourth item, and
 {"stacks": [distances, frames]}; then, for each thread, {"thread": [pid, tid,
 process name, name]} followed by any number of {"samples": [times, stacks,
 weights]}, times as nanoseconds since the sample before, weights in
@@ -46,7 +47,8 @@ def _nanoseconds(seconds):
 def _lines(profile):
     yield {"perfpy": VERSION, "meta": profile.meta}
     for frames in _chunks(profile.frames):
-        yield {"frames": [[frame.name, frame.file, frame.kind.value]
+        yield {"frames": [[frame.name, frame.file, frame.kind.value,
+                           *([frame.line] if frame.line else ())]
                           for frame in frames]}
     for start in range(0, len(profile.stacks), CHUNK):
         part = slice(start, start + CHUNK)
@@ -103,8 +105,9 @@ def _parse(values):
     for value in values:
         ((what, items),) = value.items()
         if what == "frames":
-            for name, file, kind in items:
-                profile.add_frame(Frame(str(name), str(file), Kind(kind)))
+            for name, file, kind, *line in items:
+                profile.add_frame(Frame(str(name), str(file), Kind(kind),
+                                        *map(int, line)))
         elif what == "stacks":
             if version == 1:
                 distances = [stack - parent for stack, (parent, _)

@@ -27,6 +27,12 @@ def main(options):
         if what in profile.meta:
             print(f"{what}: {table.printable(profile.meta[what])}")
     print(table.summary(profile))
+    if not options.lines:
+        profile = profile.functions()
+    elif not any(frame.line for frame in profile.frames):
+        print("perfpy: the recording has no lines: it was made with "
+              "--no-lines, or of an interpreter that tells none",
+              file=sys.stderr)
     if options.tree:
         table.write_tree(profile if options.interpreter
                          else profile.folded(), sys.stdout)

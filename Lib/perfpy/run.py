@@ -158,7 +158,7 @@ class Session:
             print("perfpy: Which of the program's own functions take the "
                   f"time: {output.program_name()} report --only mine "
                   f"{shlex.quote(self.recording)}", file=file)
-        for line in advice(profile):
+        for line in advice(profile.functions()):
             print(f"perfpy: {line}", file=file)
         if self.format:
             for line in output.how_to_view(self.format, self.path):
@@ -172,10 +172,13 @@ def command_line(options, interpreter, how, program):
     """Return the arguments to run, and the environment."""
     arguments, environment = [interpreter.command], dict(os.environ)
     if interpreter.has_trampoline:
-        arguments += ["-X", how.backend]
+        # perf takes long to find lines by a jitdump.
+        has_lines = (interpreter.has_labels and how.method != "dwarf"
+                     and not options.no_lines)
+        arguments += ["-X", how.backend + "=lines" * has_lines]
         # For interpreters that the script starts in turn.
         environment["PYTHON_PERF_JIT_SUPPORT" if how.method == "dwarf"
-                    else "PYTHONPERFSUPPORT"] = "1"
+                    else "PYTHONPERFSUPPORT"] = "lines" if has_lines else "1"
     if program:
         return options.command, environment
     arguments += [*interpreter.options, *options.python_options]

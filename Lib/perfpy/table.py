@@ -43,6 +43,12 @@ def percent(part, whole):
     return f"{100 * part / whole if whole else 0:6.2f} %"
 
 
+def fit_place(profile, frame, width):
+    """Return the file's name and the line, which is known for some."""
+    line = f":{frame.line}" if frame.line else ""
+    return fit_file(profile, frame.file, width and width - len(line)) + line
+
+
 def fit_file(profile, file, width):
     """Return the file's name, shortened from the front to a width."""
     shown = printable(file)
@@ -118,6 +124,7 @@ class Choice(typing.NamedTuple):
     only: str = ""          # "mine", or a pattern of names or files
     imports: bool = False   # what runs before the program and in its imports
     top: int | None = 15    # how many rows, or None for all
+    lines: bool = False     # a row for each line of a function
 
     def has_row(self, frame, origin):
         if frame.kind is Kind.MARK:
@@ -130,10 +137,14 @@ class Choice(typing.NamedTuple):
         return not self.only or matches(self.only, frame)
 
 
+def _name_of(row):
+    return row.frame.name, row.frame.file, row.frame.line
+
+
 _ORDER = {
-    "self": lambda row: (-row.own, -row.total, row.frame[:2]),
-    "total": lambda row: (-row.total, -row.own, row.frame[:2]),
-    "name": lambda row: row.frame[:2],
+    "self": lambda row: (-row.own, -row.total, _name_of(row)),
+    "total": lambda row: (-row.total, -row.own, _name_of(row)),
+    "name": _name_of,
 }
 SORTS = tuple(_ORDER)
 
@@ -152,6 +163,8 @@ def rows_of(profile, choice):
     the Python function that they work for, as that of all which is not chosen
     does.
     """
+    if not choice.lines:
+        profile = profile.functions()
     if choice.native:       # without the way into the interpreter
         profile = profile.folded()
     origins = classify.origins(profile)
@@ -205,7 +218,7 @@ def write_functions(profile, file, choice=Choice()):
         print(f"{percent(row.own, whole)} {percent(row.total, whole)}  "
               f"{LABELS[row.origin]:{code_width}}  "
               f"{_fit_name(name, name_width, width):{name_width}}  "
-              f"{fit_file(profile, row.frame.file, left)}".rstrip(),
+              f"{fit_place(profile, row.frame, left)}".rstrip(),
               file=file)
     _write_rest(shown, rows, whole, file,
                 "elsewhere" if choice.only else "without a Python function")
@@ -259,7 +272,7 @@ def write_tree(profile, file, share=TREE_SHARE):
                 f"{printable(frame.name)}")
         if frame.file:
             left = width and max(width - len(line) - 4, NARROWEST_FILE)
-            line += f"  ({fit_file(profile, frame.file, left)})"
+            line += f"  ({fit_place(profile, frame, left)})"
         print(line, file=file)
         pending.extend((child, depth + 1) for child in sorted(
             children.get(stack, ()), key=seconds.__getitem__))

@@ -94,9 +94,9 @@ class Assembler:
             name_of = self._names.get(image)
             if name_of is None:
                 name_of = self._names[image] = labels.names(image)
-            symbol = name_of(address) or "py::" + UNKNOWN
+            symbol, line = name_of(address) or ("py::" + UNKNOWN, 0)
             frame = self._frames[label] = self._profile.add_frame(
-                self._make_frame("", symbol, ""))
+                self._make_frame("", symbol, "")._replace(line=line))
         return frame
 
     def _outside(self, image, tid, time, native):

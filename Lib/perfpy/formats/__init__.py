@@ -17,6 +17,7 @@ class Format(typing.NamedTuple):
     suffix: str
     module: str
     how_to_view: str    # one sentence; {} stands for the file
+    has_lines: bool = False     # it tells lines of functions
 
     def write(self, profile, file):
         """Write profile to file, a writable binary file."""
@@ -30,12 +31,13 @@ FORMATS = {format.name: format for format in (
            "Make a picture of it with flamegraph.pl {} >flame.svg, or open it"
            " at https://www.speedscope.app."),
     Format("speedscope", ".speedscope.json", "perfpy.formats.speedscope",
-           "Open {} at https://www.speedscope.app; it stays on your machine."),
+           "Open {} at https://www.speedscope.app; it stays on your machine.",
+           has_lines=True),
     Format("gecko", ".gecko.json", "perfpy.formats.gecko",
            "Open {} at https://profiler.firefox.com; it stays on your machine"
-           " unless you upload it there."),
+           " unless you upload it there.", has_lines=True),
     Format("pprof", ".pb.gz", "perfpy.formats.pprof",
-           "Look at it with go tool pprof -http=: {}."),
+           "Look at it with go tool pprof -http=: {}.", has_lines=True),
 )}
 
 

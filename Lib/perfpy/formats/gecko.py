@@ -101,7 +101,7 @@ def _used_stacks(profile, thread):
 def _thread(profile, thread):
     is_count = "unit" in profile.meta
     strings = _Numbers()
-    functions = _Numbers()      # by the frame's number in the profile
+    numbers = _Numbers()        # by the frame's number in the profile
     resources = _Numbers()      # by file
     stack_number = {NO_STACK: None}
     stack_table = {"prefix": [], "frame": [], "category": [],
@@ -111,10 +111,12 @@ def _thread(profile, thread):
         stack_number[stack] = len(stack_number) - 1
         kind = profile.frames[frame].kind
         stack_table["prefix"].append(stack_number[parent])
-        stack_table["frame"].append(functions[frame])
+        stack_table["frame"].append(numbers[frame])
         stack_table["category"].append(CATEGORY_NUMBER[kind])
         stack_table["subcategory"].append(0)
-    frames = [profile.frames[frame] for frame in functions]
+    frames = [profile.frames[frame] for frame in numbers]
+    functions = _Numbers()
+    function_of = [functions[frame.function] for frame in frames]
     times = [time * 1000 for time in thread.times]
     return {
         "processType": "default",
@@ -142,8 +144,8 @@ def _thread(profile, thread):
         "markers": _table(0, data=[], name=[], startTime=[], endTime=[],
                           phase=[], category=[]),
         "stackTable": _table(len(stack_table["frame"]), **stack_table),
-        "frameTable": _frame_table(frames),
-        "funcTable": _function_table(frames, strings, resources),
+        "frameTable": _frame_table(frames, function_of),
+        "funcTable": _function_table(list(functions), strings, resources),
         "resourceTable": _table(
             len(resources),
             lib=[None] * len(resources),
@@ -161,16 +163,17 @@ def _table(length, **columns):
     return {"length": length, **columns}
 
 
-def _frame_table(frames):
-    """Return a frame for each function: lines and addresses are unknown."""
+def _frame_table(frames, function_of):
+    """Return a frame for each line of a function; addresses are unknown."""
     length = len(frames)
     nothing = [None] * length
     return _table(
         length, address=[-1] * length, inlineDepth=[0] * length,
         category=[CATEGORY_NUMBER[frame.kind] for frame in frames],
-        subcategory=[0] * length, func=list(range(length)),
+        subcategory=[0] * length, func=function_of,
         nativeSymbol=nothing, innerWindowID=[0] * length,
-        implementation=nothing, line=nothing, column=nothing)
+        implementation=nothing,
+        line=[frame.line or None for frame in frames], column=nothing)
 
 
 def _function_table(frames, strings, resources):

@@ -65,15 +65,18 @@ def _messages(profile):
     yield _bytes(1, time_unit)
     for thread in profile.threads:
         yield from _samples(profile, thread, strings, scale)
+    functions = {}              # and their numbers
     for frame_number, frame in enumerate(profile.frames, start=1):
-        name = strings.number(frame.name if frame.kind is Kind.PYTHON
-                              else function_name(frame))
-        line = _number(1, frame_number)
+        number = functions.setdefault(frame.function, len(functions) + 1)
+        line = _number(1, number) + _number(2, frame.line)
         yield _bytes(4, _number(1, frame_number) + _bytes(4, line))
+    for function, number in functions.items():
+        name = strings.number(function.name if function.kind is Kind.PYTHON
+                              else function_name(function))
         # Without a system name: pprof would take it for one of C++ and cut
         # off what is in brackets.
-        yield _bytes(5, _number(1, frame_number) + _number(2, name)
-                     + _number(4, strings.number(frame.file)))
+        yield _bytes(5, _number(1, number) + _number(2, name)
+                     + _number(4, strings.number(function.file)))
     for name, value in profile.meta.items():
         yield _number(13, strings.number(f"{name}: {value}"))
     started = profile.meta.get("started")

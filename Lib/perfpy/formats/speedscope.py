@@ -18,7 +18,8 @@ def write(profile, file):
     for frame in profile.frames:
         name = (frame.name if frame.kind is Kind.PYTHON
                 else function_name(frame))
-        frames.append({"name": name, "file": frame.file})
+        place = {"line": frame.line} if frame.line else {}
+        frames.append({"name": name, "file": frame.file, **place})
     beginning = {
         "$schema": SCHEMA,
         "name": profile.meta.get("command", "perfpy"),

@@ -15,6 +15,14 @@ extern "C" {
  * same function: it keeps itself from being called recursively. */
 extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
 
+/* The instruction op starts.  PRECALL has shown the line of the CALL that
+ * follows it, and the record that of RESUME when it was made. */
+#define CEVAL_START(op)                                                   \
+    ((op) == RESUME || (op) == RESUME_QUICK || (op) == CALL               \
+     || (op) == CALL_ADAPTIVE || (op) == CALL_PY_EXACT_ARGS               \
+     || (op) == CALL_PY_WITH_DEFAULTS                                     \
+     ? (void)0 : CEVAL_SHOW_LINE(next_instr))
+
 #ifndef Py_CEVAL_LABELLED
 
 #  define CEVAL_CFRAME _PyCFrame

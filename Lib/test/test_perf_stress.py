@@ -9,6 +9,7 @@ import subprocess
 import sys
 import unittest
 from test import support
+from test.support.perf_base import KEEPS_MEMORY
 from test.support.perf_helper import (EMULATOR, remove_map,
                                       requires_trampoline)
 
@@ -20,7 +21,7 @@ except ImportError:
 # Under a sanitizer, freed memory is kept for a while.  An emulator's own
 # memory counts as the program's, and grows.
 GROWTH = ("1000000" if support.check_sanitizer(address=True) or EMULATOR
-          else "2048")
+          or KEEPS_MEMORY else "2048")
 
 
 @requires_trampoline

@@ -7,7 +7,7 @@ import unittest
 
 from test import support
 from test.support import import_helper
-from test.support.perf_base import FILE_IN_INTERPRETER
+from test.support.perf_base import FILE_IN_INTERPRETER, KEEPS_MEMORY
 from test.support.perf_helper import (EMULATOR, SMALL_QUARANTINE,
                                       requires_trampoline)
 from test.support.perf_sys import SysTestCase
@@ -315,7 +315,8 @@ class StressTest(SysTestCase):
 
     # An emulator's own memory, for what it translates, counts too.
     VARIABLES = SMALL_QUARANTINE | {
-        "GROWTH": "16384" if EMULATOR
+        "GROWTH": "1000000" if KEEPS_MEMORY
+                  else "16384" if EMULATOR
                   else "4096" if support.check_sanitizer(address=True)
                   else "1024"}
 
@@ -391,6 +392,7 @@ class StressTest(SysTestCase):
         self.assertEqual(len(set(result.symbols)), len(result.symbols))
         self.assertIn("py::fib:<string>", result.symbols)
 
+    @unittest.skipIf(KEEPS_MEMORY, "the memory that is used grows anyway")
     def test_many_execs_of_same_source(self):
         result = self.run_well("""
             import gc

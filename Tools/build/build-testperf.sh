@@ -30,7 +30,7 @@ done
 cxx=$(config CXX)
 if command -v "${cxx%% *}" >/dev/null; then
     # shellcheck disable=SC2046,SC2086
-    $cxx -shared $(config CCSHARED) -O2 -Wall -Wextra -I"$build" -I"$tree/Include" \
+    $cxx -shared $(config CCSHARED) -O2 -Wall -Wextra -I"$headers" -I"$tree/Include" \
         -o "$into/_testperf_unwind$(config EXT_SUFFIX)" \
         Modules/_testperf_unwind.cpp
 fi

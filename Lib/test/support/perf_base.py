@@ -5,6 +5,7 @@ Lib/test/test_perf_*.py.
 """
 
 import sys
+import sysconfig
 
 # A comprehension is part of the function that it stands in (PEP 709).
 INLINES_COMPREHENSIONS = sys.version_info >= (3, 12)
@@ -14,6 +15,10 @@ INLINES_SEND = sys.version_info >= (3, 12)
 
 # PyUnstable_PerfTrampoline_SetPersistAfterFork() returns what it was given.
 RETURNS_PERSIST = sys.version_info >= (3, 12)
+
+# Without a GIL, CPython keeps what code has as constants for ever, and memory
+# that threads have freed for a while.
+KEEPS_MEMORY = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 # The kernel knows the names that threads give themselves, as far as they fit.
 NAMES_THREADS = sys.version_info >= (3, 14)

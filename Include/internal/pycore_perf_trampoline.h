@@ -83,7 +83,7 @@ extern void _PyPerfTrampoline_ReleaseSymbols(void);
  * errno. */
 extern int _PyPerfTrampoline_Announce(PyCodeObject *code);
 
-/* The JIT has made code: let readers of the jitdump, if that is in use, know it
+/* The JIT has made code: let readers of the jitdump, if one is in use, know it
  * as _PyPerfJitdump_WriteCode() says. */
 extern void _PyPerfTrampoline_AnnounceJitCode(const char *name,
                                               const void *code,
@@ -134,7 +134,7 @@ extern int _PyPerfJitdump_WriteSymbols(void);
 
 extern void _PyPerfJitdump_Close(void);
 
-/* Add code of CPython's own JIT, with unwind information as perf puts it behind
+/* Add code of CPython's own JIT, with unwind information as perf puts it after
  * the code. */
 extern int _PyPerfJitdump_WriteCode(const char *name, const void *code,
                                     size_t code_size,

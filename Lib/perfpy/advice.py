@@ -6,10 +6,11 @@ Called by run.py.
 import collections
 import posixpath
 
-from perfpy import marks
+from perfpy import marks, walltime
 from perfpy.profile import NO_STACK, UNKNOWN, Kind
 
 MANY_LOST = 0.01            # share of samples
+MANY_ESTIMATED = 0.05       # share of waits
 MANY_ORPHANS = 0.1          # shares of time
 MANY_CUT = 0.03
 
@@ -70,11 +71,25 @@ def share_of(profile, mark):
                if frame == mark) / (profile.duration() or 1)
 
 
+def _advice_on_waits(profile, lost):
+    whole = profile.duration() - walltime.running_seconds(profile)
+    estimated = float(profile.meta["estimated waits"])
+    if lost:
+        yield (f"threads were switched too often to see all of it: {lost:,} "
+               "records are lost, and the times are not exact")
+    elif estimated > MANY_ESTIMATED * whole:
+        yield (f"threads were switched so often that {estimated / whole:.0%} "
+               "of the time in which they did not run is put to where they "
+               "stopped at other times, for as long")
+
+
 def advice(profile):
     """Yield lines for the user."""
     samples = sum(len(thread.times) for thread in profile.threads)
     lost = int(profile.meta["lost samples"])
-    if lost > MANY_LOST * (samples + lost):
+    if walltime.is_wall(profile):
+        yield from _advice_on_waits(profile, lost)
+    elif lost > MANY_LOST * (samples + lost):
         yield (f"{lost:,} samples are lost, {lost / (samples + lost):.0%} of "
                "all; a lower --frequency may help")
     share, file = orphans(profile)

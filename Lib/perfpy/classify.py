@@ -12,6 +12,7 @@ import glob
 import os
 import re
 
+from perfpy import marks
 from perfpy.profile import Kind
 
 
@@ -25,6 +26,11 @@ class Origin(enum.Enum):
     INTERPRETER = "interpreter"
     KERNEL = "kernel"
     MARK = "mark"                  # no code: Kind.MARK
+    GIL = "gil"                    # no code either: Kind.WAIT, for each reason
+    LOCK = "lock"
+    IO = "io"
+    SLEEP = "sleep"
+    READY = "ready"
 
 
 # For people, in a column of a table.
@@ -36,6 +42,11 @@ LABELS = {
     Origin.INTERPRETER: "interpreter",
     Origin.KERNEL: "kernel",
     Origin.MARK: "",
+    Origin.GIL: "",
+    Origin.LOCK: "",
+    Origin.IO: "",
+    Origin.SLEEP: "",
+    Origin.READY: "",
 }
 
 _BY_KIND = {
@@ -44,6 +55,16 @@ _BY_KIND = {
     Kind.KERNEL: Origin.KERNEL,
     Kind.MARK: Origin.MARK,
 }
+
+_BY_WAIT = {
+    marks.GIL: Origin.GIL,
+    marks.LOCK: Origin.LOCK,
+    marks.IO: Origin.IO,
+    marks.SLEEP: Origin.SLEEP,
+    marks.READY: Origin.READY,
+}
+
+WAITS = frozenset(_BY_WAIT.values())
 
 _PACKAGES = re.compile(r".*/(?:site|dist)-packages/", re.DOTALL)
 _LIBRARY = re.compile(r".*/lib(?:32|64)?/python3\.\d+t?/", re.DOTALL)
@@ -66,6 +87,8 @@ def _prefixes(profile, name):
 
 
 def _origin(frame, library, packages):
+    if frame.kind is Kind.WAIT:
+        return _BY_WAIT.get(frame, Origin.MARK)
     if frame.kind is not Kind.PYTHON:
         return _BY_KIND[frame.kind]
     if (_PACKAGES.match(frame.file) or frame.file in _OF_PACKAGES

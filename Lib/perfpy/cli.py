@@ -121,6 +121,9 @@ def _add_run(subcommands):
     parser.add_argument("--no-lines", action="store_true",
                         help="record functions, and not which line they are "
                         "executing, which costs the program a few percent")
+    parser.add_argument("--wall", action="store_true",
+                        help="record wall-clock time: also what threads wait "
+                        "for, and where")
     parser.add_argument("-q", "--quiet", action="store_true",
                         help="print nothing but errors")
     parser.add_argument("--python", metavar="PROGRAM",
@@ -219,6 +222,14 @@ def _check_run(options, error):
             take_python_options(options, error)
     if bool(options.attach) == bool(options.command):
         error("give either something to run or --attach PID")
+    if options.wall:
+        for name, value in [
+                ("--event", options.event),
+                ("--unwind " + str(options.unwind),
+                 options.unwind not in (None, "copy")),
+                ("--format perf.data", options.format == "perf.data")]:
+            if value:
+                error(f"{name} does not go with --wall")
     if options.attach:
         for name, value in [("-m", options.module), ("-c", options.code),
                             ("--python", options.python),

@@ -10,7 +10,7 @@ import contextlib
 import os
 import tempfile
 
-from perfpy import perfscript
+from perfpy import perfscript, walltime
 
 JITTED = "/tmp/jitted-"     # so begin the files that perf unwinds in
 
@@ -52,3 +52,10 @@ def collect(perf, data, *, frequency, interpreters, progress=None,
     return perfscript.read(lines, frequency=frequency,
                            interpreters=interpreters, progress=progress,
                            reduced=reduced)
+
+
+def collect_waits(perf, data, profile, waits, *, interpreters, reduced):
+    """Put the Waits whose stacks are in perf's file into the Profile."""
+    lines = perf.script(data, *perfscript.OPTIONS, is_stream=True)
+    walltime.add_waits(profile, waits, perfscript.read_sites(
+        lines, profile, waits, interpreters=interpreters, reduced=reduced))

@@ -19,11 +19,11 @@ from perfpy import (collect, framepointers, output, recording, unwinding,
                     which)
 from perfpy.interpreter import InterpreterError
 from perfpy.perf import Perf, PerfError, last_lines
+from perfpy.permissions import (CAP_SYSLOG, has_capability, may_record_kernel,
+                                read, setting)
 from perfpy.profile import Kind
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
-
-CAP_SYS_ADMIN, CAP_SYSLOG, CAP_PERFMON = 21, 34, 38
 
 # The number of perf_event_open, which C libraries have no function for.
 SYSTEM_CALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
@@ -54,32 +54,6 @@ for path in sys.path[1:]:
         print(path)
 """
 MOST_NAMES = 10
-
-
-def read(path):
-    """Return the text of a file of the kernel's, or None."""
-    try:
-        with open(path, errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return None
-
-
-def setting(name):
-    """Return a number of sysctl's, or None if there is none."""
-    text = read("/proc/sys/" + name.replace(".", "/"))
-    try:
-        return int(text)
-    except (TypeError, ValueError):
-        return None
-
-
-def has_capability(*numbers):
-    for line in (read("/proc/self/status") or "").splitlines():
-        if line.startswith("CapEff:"):
-            mask = int(line.split()[1], 16)
-            return any(mask >> number & 1 for number in numbers)
-    return False
 
 
 def is_filtered():
@@ -226,8 +200,9 @@ class Doctor:
         paranoid = setting("kernel.perf_event_paranoid")
         if paranoid is None:
             return
-        if paranoid > 1 and not has_capability(CAP_PERFMON, CAP_SYS_ADMIN):
-            self.say(NOTE, "time in the kernel is not recorded for you",
+        if not may_record_kernel():
+            self.say(NOTE, "time in the kernel is not recorded for you, and "
+                     "there is no --wall",
                      "sudo sysctl kernel.perf_event_paranoid=1")
         elif (setting("kernel.kptr_restrict") or 0) > (
                 1 if has_capability(CAP_SYSLOG) else 0):

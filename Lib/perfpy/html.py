@@ -37,8 +37,14 @@ LABELS = {
     Origin.INTERPRETER: "interpreter",
     Origin.KERNEL: "kernel",
     Origin.MARK: "(no code)",
+    Origin.GIL: "waiting for the GIL",
+    Origin.LOCK: "waiting for a lock",
+    Origin.IO: "waiting for I/O",
+    Origin.SLEEP: "sleeping",
+    Origin.READY: "ready to run",
 }
 ORIGINS = tuple(Origin)
+HIDDEN = ("gil",)   # of what is known: not for people
 PIECE = 1 << 18     # bytes of packed data to write at a time, at least
 
 
@@ -131,11 +137,13 @@ def _numbers(values):
 def _description(profile, origins, views):
     files = {}
     return {
-        "meta": profile.meta,
+        "meta": {name: value for name, value in profile.meta.items()
+                 if name not in HIDDEN},
         "summary": table.summary(profile),
         "unit": profile.meta.get("unit"),
         "origins": [origin.value for origin in ORIGINS],
         "labels": [LABELS[origin] for origin in ORIGINS],
+        "waits": [origin in classify.WAITS for origin in ORIGINS],
         "originOf": [ORIGINS.index(origin) for origin in origins.values()],
         "names": [frame.name for frame in origins],
         "fileOf": [files.setdefault(frame.file, len(files))

@@ -1,6 +1,6 @@
 """Frames that are no functions, but say what a stack is.
 
-Put into stacks by wholestacks.py.
+Put into stacks by wholestacks.py and walltime.py.
 """
 
 from perfpy.profile import Frame, Kind
@@ -15,3 +15,11 @@ NO_CALLERS = Frame("(no callers)", "", Kind.MARK)
 
 # What the functions inside it do.
 GARBAGE_COLLECTION = Frame("(garbage collection)", "", Kind.MARK)
+
+# Innermost: a thread does not run, for this reason.
+GIL = Frame("(waiting for the GIL)", "", Kind.WAIT)
+LOCK = Frame("(waiting for a lock)", "", Kind.WAIT)
+IO = Frame("(waiting for I/O)", "", Kind.WAIT)
+SLEEP = Frame("(sleeping)", "", Kind.WAIT)
+READY = Frame("(ready to run)", "", Kind.WAIT)
+WAITING = Frame("(waiting)", "", Kind.WAIT)     # for something unknown

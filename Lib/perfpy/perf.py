@@ -11,8 +11,6 @@ import subprocess
 import sys
 import tempfile
 
-from perfpy.reduce import Reducer
-
 # What this user may record: the best of cycles and a timer, with the kernel or
 # without.  A virtual machine has no counters, and perf_event_paranoid of 2,
 # usual for users other than root, keeps the kernel out.
@@ -141,12 +139,17 @@ class Perf:
         raise PerfError("perf may not record here; perfpy doctor tells more. "
                         "perf says:\n" + last_lines(complaint))
 
-    def record(self, pid, data, *options, reduced=False):
+    def record(self, pid, data, *options, reduce=None, enable=True):
         """Start to record a process; return a Recorder.
 
-        With reduced, reduce.py writes the file, and it is a stream.
+        Unless told otherwise, it is enabled: it records from now on.
+
+        With reduce, a function that makes a Reducer of a descriptor and a
+        file's name, that writes the file, and it is a stream.
         """
-        return Recorder(self, pid, data, options, reduced)
+        recorder = Recorder(self, pid, data, options, reduce)
+        recorder.tell("enable" if enable else "ping")
+        return recorder
 
     def script(self, data, *options, is_stream=False):
         """Yield the lines that perf script prints; raise PerfError."""
@@ -173,38 +176,44 @@ class Perf:
 
 
 class Recorder:
-    """A perf record that is attached to a process, and recording."""
+    """A perf record that is attached to a process."""
 
-    def __init__(self, perf, pid, data, options, reduced):
+    def __init__(self, perf, pid, data, options, reduce):
         self._said = tempfile.TemporaryFile("w+", errors="backslashreplace")
         command_read, self._command = os.pipe()
         self._answer, answer_write = os.pipe()
         self.reducer, output = None, self._said
-        if reduced:
+        if reduce:
             stream_read, output = os.pipe()
             _enlarge(output)
-            self.reducer = Reducer(stream_read, data)
+            self.reducer = reduce(stream_read, data)
             self.reducer.start()
         # In a session of its own: a Ctrl-C is for the script.
         self.process = subprocess.Popen(
             [perf.path, "record", *QUICKLY, *options,
-             "-o", "-" if reduced else data,
+             "-o", "-" if reduce else data,
              "-D", "-1", f"--control=fd:{command_read},{answer_write}",
              "-p", str(pid)],
             env=_environment(), stdin=subprocess.DEVNULL,
             stdout=output, stderr=self._said,
             pass_fds=(command_read, answer_write), start_new_session=True)
-        if reduced:
+        if reduce:
             os.close(output)
         os.close(command_read)
         os.close(answer_write)
-        if not self._tell("enable"):
+
+    def tell(self, command):
+        """Give perf a command; raise PerfError if it cannot obey."""
+        if not self._tell(command):
             self.process.wait()
             raise PerfError("perf record failed; it says:\n"
                             + self._complaint())
 
+    def ping(self):
+        """Let perf write what it has; return whether it is still there."""
+        return self._tell("ping")
+
     def _tell(self, command):
-        """Give perf a command; return whether it was done."""
         try:
             os.write(self._command, command.encode() + b"\n")
             return b"ack" in os.read(self._answer, 100)

@@ -15,7 +15,7 @@ threads, functions and files.  Lines that make no sense are left out.
 import posixpath
 import re
 
-from perfpy import processes, units, wholestacks
+from perfpy import processes, units, walltime, wholestacks
 from perfpy.profile import NO_STACK, UNKNOWN, Frame, Kind, Profile
 
 FIELDS = "comm,tid,pid,time,period,event,ip,sym,dso"
@@ -70,8 +70,8 @@ def with_line(frame):
 
 class _Reader:
 
-    def __init__(self, interpreters, progress, reduced):
-        self.profile = Profile()
+    def __init__(self, profile, interpreters, progress, reduced, waits=None):
+        self.profile = profile
         self.events = set()
         self.processes = set()
         self.parents = {}           # process: the one that forked it
@@ -79,9 +79,11 @@ class _Reader:
         self._interpreters = interpreters
         self._progress = progress
         self._samples = 0
-        self._start = None
+        self.start = None
         self._assembler = reduced and wholestacks.Assembler(
             self.profile, reduced.functions, reduced.images, make_frame)
+        self._waits = waits         # whose sites are read, if any are
+        self.sites = {}             # the stack of each, and for what it waits
         self._frame_of_line = {}    # with its address; some of them
         self._frame_of = {}         # the same without: index of the frame
 
@@ -114,16 +116,33 @@ class _Reader:
         name, pid, tid, seconds, fraction, period, event = sample
         # Differences of large numbers: do them in integers.
         time = int(seconds) * 10**9 + int(fraction.ljust(9, "0")[:9])
-        if self._start is None:
-            self._start = time
-        self.events.add(event)
+        if self._waits:
+            self._add_site(int(tid), time, lines)
+            return
         stack = self._stack(lines, int(tid), time)
+        if self.start is None:
+            self.start = time
+        self.events.add(event)
         thread = self.profile.thread(int(pid), int(tid), name=name.strip())
-        thread.add_sample((time - self._start) / 1e9, stack,
+        thread.add_sample((time - self.start) / 1e9, stack,
                           int(period) / 1e9)
         self._samples += 1
         if self._progress and self._samples % PROGRESS_EVERY == 0:
             self._progress(self._samples)
+
+    def _add_site(self, tid, time, lines):
+        """Note where threads wait, without what the kernel does then."""
+        site = self._waits.first_of_site.get((tid, time))
+        if site is None:
+            return
+        names = [line.split(maxsplit=1)[-1].rpartition(" (")[0]
+                 for line in lines]
+        count = 0
+        while count < len(lines) and lines[count].startswith(_KERNEL, 1):
+            count += 1
+        self.sites[site] = (
+            self._stack(lines[count:], tid, time),
+            walltime.reason(names[:count], names[count:]))
 
     def _stack(self, lines, tid, time):
         """Return the stack in the lines of a call chain, innermost first."""
@@ -187,7 +206,7 @@ def read(lines, *, frequency, interpreters=(), progress=None, reduced=None):
     progress       a function to call with the number of samples so far
     reduced        the Reducer that has written the samples, if one has
     """
-    reader = _Reader(frozenset(interpreters), progress, reduced)
+    reader = _Reader(Profile(), frozenset(interpreters), progress, reduced)
     reader.read(lines)
     profile = reader.profile
     names = {thread.pid: thread.name for thread in profile.threads
@@ -203,7 +222,19 @@ def read(lines, *, frequency, interpreters=(), progress=None, reduced=None):
     profile.meta["event"] = " ".join(sorted(reader.events))
     profile.meta["lost samples"] = str(reader.lost)
     reader.processes.update(thread.pid for thread in profile.threads)
+    profile.start = reader.start
     return profile, reader.processes
+
+
+def read_sites(lines, profile, waits, *, interpreters=(), reduced):
+    """Return where threads have waited: by site (stack, mark).
+
+    The arguments are those of read(), but that the samples are those of
+    threads that stop to run.  The stacks are added to the profile.
+    """
+    reader = _Reader(profile, frozenset(interpreters), None, reduced, waits)
+    reader.read(lines)
+    return reader.sites
 
 
 def _scale_to_seconds(profile, frequency):

@@ -12,9 +12,12 @@ HEAD = b"PERFILE2" + struct.pack("<Q", 16)
 
 # Types of records.
 MMAP, LOST, COMM, EXIT, FORK, SAMPLE, MMAP2 = 1, 2, 3, 4, 7, 9, 10
+SWITCH = 14
 ATTRIBUTES, TRACING_DATA, FINISHED_ROUND = 64, 66, 68
 
-COMM_IS_EXEC = 1 << 13      # a flag
+# Flags.
+COMM_IS_EXEC = 1 << 13
+SWITCH_IS_OUT, SWITCH_IS_PREEMPTION = 1 << 13, 1 << 14
 
 # What follows in a call chain is the user's.
 CONTEXT_USER = (1 << 64) - 512
@@ -33,6 +36,7 @@ _SAMPLE_ID_ALL = 1 << 18    # a flag of an event
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
+_TASK_AND_TIME = struct.Struct("<IIQ")
 
 
 class Sample(typing.NamedTuple):
@@ -93,6 +97,11 @@ class Layout:
             return 0
         return _U64.unpack_from(record, len(record) - self._time_at_end)[0]
 
+    def task_and_time(self, buffer, end):
+        """Return (pid, tid, time) of a record that ends at a place."""
+        return _TASK_AND_TIME.unpack_from(buffer,
+                                          end - self._time_at_end - 8)
+
     def find(self, buffer, place):
         """Return the Sample that begins at a place."""
         pid, tid = struct.unpack_from("<II", buffer, place + self._task)
@@ -131,10 +140,10 @@ def mapping(kind, record):
     pid, _, address, size, offset = struct.unpack_from("<IIQQQ", record, 8)
     if kind == MMAP:
         # Without rights: perf asks for data as MMAP2 only.
-        return pid, address, size, offset, True, _text(record[40:])
+        return pid, address, size, offset, True, text(record[40:])
     (rights,) = _U32.unpack_from(record, 64)
-    return pid, address, size, offset, bool(rights & 4), _text(record[72:])
+    return pid, address, size, offset, bool(rights & 4), text(record[72:])
 
 
-def _text(data):
+def text(data):
     return data.partition(b"\0")[0].decode(errors="surrogateescape")

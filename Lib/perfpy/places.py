@@ -10,10 +10,14 @@ import os
 import re
 import typing
 
-from perfpy import returnpoints
+from perfpy import elfsymbols, returnpoints
 
 _JITDUMP = re.compile(r".*/jit-\d+\.dump")
 _ANONYMOUS = "//anon"
+
+_STATE = "_PyRuntime"       # what CPython calls it
+_NO_PROGRAM = (), None
+_LARGEST_PAGE = 1 << 16
 
 
 class Mapping(typing.NamedTuple):
@@ -24,6 +28,7 @@ class Mapping(typing.NamedTuple):
     end: int
     points: tuple       # where evaluators return to; none: labels
     jitdump: str | None
+    runtime: range | None = None    # the interpreter's state, with its GIL
 
 
 class Image:
@@ -38,6 +43,7 @@ class Image:
         self.needles = ()               # the same as they lie in memory
         self.arenas = []                # (start, end) of memory for labels
         self.jitdump = None
+        self.runtime = None             # addresses of the interpreter's state
         self.labels = {}                # label: its number
         self.first = self.last = None   # times of Python functions
         self.threads = set()            # those that have had one
@@ -63,6 +69,8 @@ class Image:
                        if not (mapping.points or mapping.jitdump)]
         self.jitdump = next((mapping.jitdump for mapping in found
                              if mapping.jitdump), None)
+        self.runtime = next((mapping.runtime for mapping in found
+                             if mapping.runtime), None)
         if self.points and self._own_pid is None:
             self._look_up()
 
@@ -109,7 +117,7 @@ class Places:
     def __init__(self):
         self.all = []
         self._images = {}       # pid: its images, the last first
-        self._files = {}        # identity of a file: offsets of points
+        self._files = {}        # identity of a file: what it has
 
     def image(self, pid, time):
         """Return the image of a process at a time, or None."""
@@ -141,17 +149,20 @@ class Places:
 
     def map(self, pid, time, start, size, offset, path):
         """Note executable memory of a process."""
-        points, jitdump = (), None
+        points, jitdump, runtime = (), None, None
         if _JITDUMP.fullmatch(path):
             jitdump = path
         elif path != _ANONYMOUS:
-            points = self._points(pid, path) if path.startswith("/") else ()
+            points, state = (self._program(pid, path) if path.startswith("/")
+                             else _NO_PROGRAM)
             points = tuple(start + point - offset for point in points
                            if offset <= point < offset + size)
             if not points:
                 return
+            runtime = state and _in_memory(state, start, offset)
         image = self.image(pid, time) or self._begin(pid, 0)
-        self._add(image, Mapping(time, start, start + size, points, jitdump))
+        self._add(image, Mapping(time, start, start + size, points, jitdump,
+                                 runtime))
 
     def _add(self, image, mapping):
         image.add([mapping])
@@ -159,8 +170,9 @@ class Places:
             if child.parent is image and child.start > mapping.time:
                 self._add(child, mapping)
 
-    def _points(self, pid, path):
-        """Return the offsets of points in a file of a process."""
+    def _program(self, pid, path):
+        """Return the offsets of points in a file of a process, and its state.
+        """
         for name in f"/proc/{pid}/root{path}", path:
             try:
                 status = os.stat(name)
@@ -168,6 +180,18 @@ class Places:
                 continue
             identity = (status.st_dev, status.st_ino, status.st_mtime_ns)
             if identity not in self._files:
-                self._files[identity] = returnpoints.of_file(name)
+                points = returnpoints.of_file(name)
+                self._files[identity] = points, (
+                    points and elfsymbols.find(name, _STATE) or None)
             return self._files[identity]
-        return ()
+        return _NO_PROGRAM
+
+
+def _in_memory(symbol, start, offset):
+    """Return the addresses of a symbol, given where its file is mapped."""
+    address, size, loads = symbol
+    for load, place, length in loads:
+        if place - offset < _LARGEST_PAGE and offset < place + length:
+            base = start - offset + place - load
+            return range(base + address, base + address + size)
+    return None

@@ -22,6 +22,7 @@ class Kind(enum.Enum):
     INTERPRETER = "interpreter"    # C of the Python interpreter itself
     KERNEL = "kernel"
     MARK = "mark"                  # no code: says what the time below is for
+    WAIT = "wait"                  # no code: innermost, what is waited for
 
 
 class Frame(typing.NamedTuple):
@@ -96,12 +97,15 @@ class Profile:
     parents, stack_frames
              the same as two arrays, which are faster
     threads  list of Thread
+    start    the clock's time of the first sample in nanoseconds, or None if
+             that is not known; only while perf's data is read
     meta     what is known about the recording, name to text: "command",
              "directory", "event", "frequency", "started" (ISO 8601),
              "duration" (seconds), "queued" (seconds of waiting for a
              processor), "lost samples", "python", "stdlib", "packages",
-             "perf", "unwinding"; and "unit", if weights are not seconds but
-             numbers of an event (units.py)
+             "perf", "unwinding"; "unit", if weights are not seconds but
+             numbers of an event (units.py); and "clock": "wall", if they are
+             seconds of the wall clock, with "gil" (walltime.py)
     """
 
     def __init__(self):
@@ -110,6 +114,7 @@ class Profile:
         self.stack_frames = array.array("i")
         self.stacks = _Stacks(self.parents, self.stack_frames)
         self.threads = []
+        self.start = None
         self.meta = {}
         self._frame_index = {}
         self._stack_index = {}      # or None, if it must be made anew

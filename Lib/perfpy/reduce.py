@@ -13,6 +13,10 @@ that stands for its Python functions::
     token                     TOKEN | chain << 2 | End; NONE: image << 2
     native functions          perf finds them in the piece of the stack
 
+For wall-clock time there is another stream, of samples of threads that stop
+to run.  Of those only the ones with another stack than all before are kept;
+waits.py knows the others' times.
+
 Started by perf.py, as a thread of its own.  A failure is kept
 until somebody asks, and the rest of the stream is thrown away, so that perf
 never waits for us.
@@ -22,7 +26,7 @@ import signal
 import struct
 import threading
 
-from perfpy import perfstream, places, registers, stackcopy
+from perfpy import initial, perfstream, places, registers, stackcopy
 from perfpy.stackcopy import End, Functions
 
 TOKEN = 5 << 60             # no program has code at such an address
@@ -36,15 +40,18 @@ _LARGEST_RECORD = 1 << 16
 _HEAD = struct.Struct("<IHH")
 _U64 = struct.Struct("<Q")
 _TASKS = struct.Struct("<II")
+_EXITING = struct.Struct("<III")
 
 
 class Reducer(threading.Thread):
     """Reads a stream from a pipe to its end.
 
-    Afterwards there are: functions, images, and counts.
+    Afterwards there are: functions, images, and, if asked for, waits.  Of two
+    streams with the same Waits, the one of has_switches tells when threads
+    run, and the other where they are when they stop.
     """
 
-    def __init__(self, source, path):
+    def __init__(self, source, path, waits=None, has_switches=True):
         super().__init__(name="perfpy-reduce", daemon=True)
         self._source = source               # a descriptor, which is closed
         self._target = open(path, "wb", buffering=1 << 20)
@@ -52,6 +59,11 @@ class Reducer(threading.Thread):
         self._error = None
         self._layouts = {}                  # identifier or None: layout
         self._places = places.Places()
+        self.waits = waits and waits.stream()
+        self._switches = self.waits if has_switches else None
+        self._sites = {}                    # what is known of one: its number
+        self.initial = {}                   # of threads that wait already
+        self._forced_site = None
         self.functions = stackcopy.Functions()
         self._finder = stackcopy.Finder(self._architecture, self.functions)
         # A sample whose processor's records came before those that tell what
@@ -108,6 +120,9 @@ class Reducer(threading.Thread):
             end += count
         self._end_round()
         self._end_round()
+        if self.waits:
+            self._add_initial()
+            self.waits.finish()
         if place < end:
             raise OSError("perf's stream breaks off")
 
@@ -124,6 +139,14 @@ class Reducer(threading.Thread):
                 break
             if kind == perfstream.SAMPLE:
                 self._sample(buffer, place, size)
+            elif kind == perfstream.SWITCH and self._layouts:
+                # There may be very many, and nobody else wants them.
+                if self._switches:
+                    pid, tid, time = self._layouts[None].task_and_time(
+                        buffer, place + size)
+                    self._switches.switch(
+                        time, pid, tid, flags & perfstream.SWITCH_IS_OUT,
+                        bool(flags & perfstream.SWITCH_IS_PREEMPTION))
             else:
                 self._other(kind, flags, bytes(buffer[place:place + size]))
             place += size
@@ -142,10 +165,20 @@ class Reducer(threading.Thread):
         elif kind == perfstream.FORK:
             self._places.fork(*_TASKS.unpack_from(record, 8),
                               self._time_of(record))
+        elif kind == perfstream.EXIT:
+            if self._switches:
+                pid, _, tid = _EXITING.unpack_from(record, 8)
+                self._switches.exit(self._time_of(record), pid, tid)
         elif kind == perfstream.COMM:
+            if self._switches:
+                self._switches.name(_TASKS.unpack_from(record, 8)[1],
+                                    perfstream.text(record[16:]))
             if flags & perfstream.COMM_IS_EXEC:
-                self._places.execute(_TASKS.unpack_from(record, 8)[0],
-                                     self._time_of(record))
+                task = _TASKS.unpack_from(record, 8)
+                time = self._time_of(record)
+                self._places.execute(task[0], time)
+                if self._switches:
+                    self._switches.execute(time, *task)
         elif kind == perfstream.ATTRIBUTES:
             layout, identifiers = perfstream.layout_of(record)
             for identifier in identifiers:
@@ -160,6 +193,8 @@ class Reducer(threading.Thread):
         for index, layout, record in self._postponed:
             self._previous[index] = self._reduce(layout, record, 0,
                                                  len(record), True)
+        if self.waits:
+            self.waits.end_round()
         self._target.writelines(self._previous)
         self._previous = self._round
         self._postponed = self._waiting
@@ -202,7 +237,57 @@ class Reducer(threading.Thread):
             needed = PIECE
             token = (TOKEN | image.number << 2
                      if image and image.has_python else None)
+        if self.waits and not self._switches:
+            is_new = self._note_switch(layout, buffer, sample, image,
+                                       chain << 2 | end, needed)
+            if not is_new:
+                return b""
         return _shortened(buffer, place, size, sample, needed, token)
+
+    def _note_switch(self, layout, buffer, sample, image, chain, depth):
+        """Tell of a thread that stops to run; return whether its site is new.
+        """
+        program = stack_pointer = None
+        if sample.registers:
+            def register(number):
+                return _U64.unpack_from(
+                    buffer, sample.registers + layout.register(number))[0]
+            program = register(self._architecture.program_counter)
+            stack_pointer = register(self._architecture.stack_pointer)
+        key = (image, chain, depth if chain else (sample.tid, stack_pointer),
+               program, bytes(buffer[sample.callchain:sample.after_callchain]))
+        site = self._sites.get(key)
+        is_new = site is None or self._forced_site is not None
+        if self._forced_site is not None:
+            site = self._forced_site
+        elif is_new:
+            site = self._sites[key] = len(self._sites)
+        if is_new:
+            self.waits.new_site(
+                site, sample.time, sample.tid,
+                bool(image and image.runtime and program is not None
+                     and register(self._architecture.first_argument)
+                     in image.runtime))
+        if self._forced_site is None:
+            self.waits.sample(sample.time, sample.pid, sample.tid, site)
+        return is_new
+
+    def _add_initial(self):
+        """Write a sample for each thread that had stopped before the others.
+
+        initial has {site: (Waiting, its time)}, and the stream is at its end.
+        """
+        layout = self._layouts.get(None)
+        if not layout or not layout.is_known:
+            return
+        identifier = next(filter(None, self._layouts), 0)
+        for site, (waiting, time) in list(self.initial.items()):
+            record = initial.record_of(waiting, layout, time, identifier)
+            if record and waiting.stack:
+                self._forced_site = site
+                self._target.write(self._reduce(layout, record, 0,
+                                                len(record), True))
+        self._forced_site = None
 
     def _find(self, layout, buffer, sample, image):
         machine = self._architecture

@@ -11,6 +11,8 @@ import typing
 class Architecture(typing.NamedTuple):
     stack_pointer: int
     frame_pointer: int
+    program_counter: int
+    first_argument: int         # of a system call
     return_address: int | None  # None: calls put it on the stack
     record: int     # from what a frame pointer says to the frame record
     own_record: int     # from a frame pointer R0 to X, the area's real record
@@ -18,9 +20,9 @@ class Architecture(typing.NamedTuple):
 
 
 _BY_MACHINE = {
-    "x86_64": Architecture(7, 6, None, 0, 24, 64),
-    "aarch64": Architecture(31, 29, 30, 0, 32, 48),
-    "riscv64": Architecture(2, 8, 1, -16, 32, 64),
+    "x86_64": Architecture(7, 6, 8, 5, None, 0, 24, 64),
+    "aarch64": Architecture(31, 29, 32, 0, 30, 0, 32, 48),
+    "riscv64": Architecture(2, 8, 0, 10, 1, -16, 32, 64),
 }
 
 

@@ -38,6 +38,7 @@ def main(options):
                          else profile.folded(), sys.stdout)
     else:
         table.write_functions(profile, sys.stdout, choice_of(options))
+        table.write_threads(profile, sys.stdout)
     return 0
 
 

@@ -12,12 +12,14 @@ import sys
 import time
 
 from perfpy import (attach, classify, clean, collect, family, nothing, output,
-                    recording, table, unwinding, which)
+                    permissions, recording, table, unwinding, which)
 from perfpy.advice import advice
 from perfpy.cli import choice_of, take_python_options
 from perfpy.interpreter import InterpreterError
 from perfpy.launch import Command, exit_like
 from perfpy.perf import Perf, PerfError, highest_frequency
+from perfpy.reduce import Reducer
+from perfpy.wallrecorder import WallRecorder, with_largest_buffers
 
 RAW = "perf.data"           # the format that is not made from a Profile
 
@@ -26,6 +28,12 @@ NAMES = "/tmp"              # where perf looks for the names of functions
 # What ends perfpy before the script begins, as env and timeout have it.
 CANNOT_RECORD = 125
 CANNOT_SHOW = 1
+
+NO_WALL = (
+    "--wall needs the stacks of threads that stop to run, and the kernel "
+    "keeps them from you: sudo sysctl kernel.perf_event_paranoid=1, or run "
+    "perfpy as root or with CAP_PERFMON. Without --wall, it records CPU time, "
+    "and says whether the program was mostly waiting")
 
 ERRORS = (PerfError, InterpreterError, attach.AttachError, output.OutputError,
           OSError)
@@ -68,6 +76,11 @@ class Session:
         """Choose how to record, once the work directory is there."""
         # perf itself reads what is kept of its data.
         forced = self.options.unwind or ("fp" if self.format == RAW else None)
+        if self.options.wall:
+            if not permissions.may_record_kernel():
+                raise output.OutputError(NO_WALL)
+            if not has_labels:
+                forced = "copy"
         self.how = unwinding.choose(forced, has_labels)
         self.frequency = min(highest_frequency(), self.options.frequency
                              or unwinding.FREQUENCY[self.how.method])
@@ -87,17 +100,13 @@ class Session:
         if self.how.method != "copy":
             return self.perf.record(pid, self.data, *self.how.record_options(
                 self.event, self.frequency), *options)
-        for size in unwinding.buffer_sizes():
-            try:
-                return self.perf.record(
-                    pid, self.data, *self.how.record_options(
-                        self.event, self.frequency, size), *options,
-                    reduced=True)
-            except PerfError as error:
-                failure = error
-                if "mmap" not in str(error):    # it names --mmap_pages
-                    break
-        raise failure
+        if self.options.wall:
+            return WallRecorder(self.perf, pid, self.data, self.how,
+                                self.event, self.frequency,
+                                bool(self.options.attach))
+        return with_largest_buffers(lambda size: self.perf.record(
+            pid, self.data, *self.how.record_options(
+                self.event, self.frequency, size), *options, reduce=Reducer))
 
     def finish(self, recorder, interpreters):
         """Stop perf, read what it recorded, and write it for the user."""
@@ -124,6 +133,9 @@ class Session:
             self.perf, data, frequency=self.frequency,
             interpreters=interpreters, progress=self.progress.samples,
             reduced=recorder.reducer)
+        if self.options.wall:
+            self.progress("reading what threads waited for")
+            recorder.add_waits(profile, interpreters)
         profile.meta.update(self.meta)
         self.explain_nothing(profile)
         self.progress(f"writing {self.path}")
@@ -154,6 +166,7 @@ class Session:
         file = sys.stdout if self.options.attach else sys.stderr
         print(f"\nperfpy: {table.summary(profile)}", file=file)
         table.write_functions(profile, file, choice_of(self.options))
+        table.write_threads(profile, file)
         if not self.options.only and table.is_elsewhere(profile):
             print("perfpy: Which of the program's own functions take the "
                   f"time: {output.program_name()} report --only mine "

@@ -4,9 +4,10 @@ import fnmatch
 import shutil
 import typing
 
-from perfpy import classify, totals, units
+from perfpy import classify, totals, units, walltime
 from perfpy.classify import LABELS, Origin
 from perfpy.fold import is_import
+from perfpy.formats import thread_name
 from perfpy.profile import NO_STACK, Frame, Kind
 
 # Shares of the time that are not worth a line.
@@ -21,6 +22,9 @@ MOSTLY_WAITING = 0.5
 
 # Of the time for which a program could run, if others did not.
 MUCH_QUEUED = 0.1
+
+MOST_THREADS = 12
+MOST_HOLDERS = 3
 
 MINE = "mine"
 
@@ -129,6 +133,8 @@ class Choice(typing.NamedTuple):
     def has_row(self, frame, origin):
         if frame.kind is Kind.MARK:
             return not self.only
+        if frame.kind is Kind.WAIT:
+            return False        # it is the time of the function that waits
         if frame.kind is not Kind.PYTHON and not (
                 self.native and frame.kind is not Kind.INTERPRETER):
             return False
@@ -222,6 +228,50 @@ def write_functions(profile, file, choice=Choice()):
               file=file)
     _write_rest(shown, rows, whole, file,
                 "elsewhere" if choice.only else "without a Python function")
+
+
+def write_threads(profile, file, count=MOST_THREADS):
+    """Write what the threads of a profile of wall-clock time did.
+
+    Those that waited for the GIL come with those that had it meanwhile.
+    """
+    if not walltime.is_wall(profile):
+        return
+    found = sorted(zip(walltime.states_of(profile), profile.threads),
+                   key=lambda item: (-item[0][0], -sum(item[0])))
+    width = max(map(len, walltime.HEADS)) + 2
+    heads = ["wall", *walltime.HEADS]
+    if not any(seconds[-1] for seconds, _ in found):
+        heads.pop()
+    print("".join(f"{head:>{width}}" for head in heads) + "  thread",
+          file=file)
+    for seconds, thread in found[:count]:
+        whole = sum(seconds)
+        print(f"{whole:{width - 2}.2f} s"
+              + "".join(f"{100 * part / (whole or 1):{width - 2}.1f} %"
+                        for part in seconds[:len(heads) - 1])
+              + f"  {printable(thread_name(thread))}", file=file)
+    if len(found) > count:
+        print(f"and {count_of(len(found) - count, 'other')}", file=file)
+    _write_holders(profile, found[:count], file)
+
+
+def _write_holders(profile, found, file):
+    """Write for those that waited for the GIL who had it meanwhile."""
+    names = {thread.tid: f"{thread.name} {thread.tid}"
+             for thread in profile.threads}
+    holders = walltime.holders(profile)
+    for seconds, thread in found:
+        meanwhile = holders.get((thread.pid, thread.tid), {})
+        whole = sum(meanwhile.values())
+        if seconds[1] < TABLE_SHARE * sum(seconds) or not whole:
+            continue
+        shares = sorted(meanwhile.items(), key=lambda item: -item[1])
+        texts = [f"{names.get(tid, 'none that ran')} {share / whole:.0%}"
+                 for tid, share in shares[:MOST_HOLDERS]
+                 if share > TABLE_SHARE * whole]
+        print(printable(f"while {names[thread.tid]} waited for the GIL, it "
+                        f"was with: {', '.join(texts)}"), file=file)
 
 
 def is_elsewhere(profile):

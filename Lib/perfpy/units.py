@@ -9,6 +9,8 @@ Called by perfscript.py, which scales the weights, and by all that shows them.
 
 import re
 
+from perfpy import walltime
+
 # Their periods are nanoseconds.
 _CLOCK = re.compile(r"(cpu-clock|task-clock)(:\w*)?")
 _CYCLES = re.compile(r"(cpu[-\w]*/)?(cpu-)?cycles/?(:\w*)?")
@@ -30,6 +32,8 @@ def _is_user_only(event):
 def noun(profile):
     """Return what the weights count: CPU time, or the name of an event."""
     unit = profile.meta.get("unit")
+    if walltime.is_wall(profile):
+        return "wall-clock time"
     events = profile.meta.get("event", "").split()
     if events and all(map(_is_user_only, events)):
         return f"{unit or 'user CPU time'}, without the kernel"

@@ -14,7 +14,7 @@ import os
 import resource
 import typing
 
-from perfpy import registers
+from perfpy import registers, walltime
 
 FREQUENCY = {"copy": 499, "fp": 999, "dwarf": 199}
 NAMES = {"copy": "copies of the stack", "fp": "frame pointers",
@@ -22,6 +22,7 @@ NAMES = {"copy": "copies of the stack", "fp": "frame pointers",
 
 STACK_SIZE = 32768      # bytes of each stack that perf copies for "dwarf"
 LARGEST_COPY = 65528    # and at most, which is for "copy" if there is room
+COPY_OF_WAIT = 32768    # the same, when a thread stops to run
 
 # For each processor, perf's buffer has room for so many copies, or is smaller
 # than so many bytes; and all of them together take no more than that.
@@ -51,6 +52,13 @@ class Unwinding(typing.NamedTuple):
                     "-m", f"{buffer}B"]
         how = f"dwarf,{STACK_SIZE}" if self.method == "dwarf" else "fp"
         return [*options, "--call-graph", how]
+
+
+def wait_options(buffer):
+    """Return perf's options for stacks of threads that stop to run."""
+    size = min(COPY_OF_WAIT, buffer // COPIES_IN_BUFFER & ~7)
+    return ["-k", "CLOCK_MONOTONIC", "-e", walltime.EVENT, "-c", "1",
+            "--call-graph", f"dwarf,{size}", "-m", f"{buffer}B"]
 
 
 def _can_lock_anything():

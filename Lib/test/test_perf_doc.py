@@ -23,6 +23,7 @@ import textwrap
 import time
 import unittest
 
+from perfpy import permissions
 from test import support
 from test.support import perf_helper
 from test.support.script_helper import assert_python_ok
@@ -157,6 +158,8 @@ def why_not(command):
     if (re.search("gunicorn|shop|toggled", command)
             and (reason := why_gunicorn_fails())):
         return reason
+    if "--wall" in command and not permissions.may_record_kernel():
+        return "only root, or perf_event_paranoid of 1, may use --wall"
     if re.search(r"\bperf (record|report|script)\b|\bperfpy", command):
         return why_perf_fails()
     if ("omit-frame-pointer" in command and "--without-frame-pointers"

@@ -3,6 +3,7 @@
 import pathlib
 import unittest
 
+from perfpy import walltime
 from perfpy.profile import Frame, Kind, Profile
 from test.support import perfpy_samples as samples
 from test.support.perfpy_case import RecordingTestCase
@@ -24,6 +25,38 @@ class GraphTests(PageTestCase):
         self.assertEqual(way, sorted(way))
         self.assertIn("1,500 samples", self.text("summary"))
         self.assertEqual(self.text("command"), "example.py --fast")
+
+    def test_stripes_tell_what_is_waited_for(self):
+        self.open(samples.waiting())
+        self.assertIn("0.70 s of wall-clock time in 0.70 s",
+                      self.text("summary"))
+        self.assertEqual(self.text("legend").split("\n"), [
+            "own code", "interpreter", "(no code)", "waiting for the GIL",
+            "waiting for a lock", "waiting for I/O", "sleeping",
+            "ready to run"])
+        stripes = self.browser.evaluate(f"""Object.fromEntries(
+            {element('flame')}.shownFrames().map(({{name, fill, stripe}}) =>
+                [name, [fill, stripe ?? null]]))""")
+        self.assertIsNone(stripes["foo"][1])
+        waits = [stripes[mark.name] for mark in walltime.STATES[:5]]
+        self.assertEqual(len({colour for pair in waits for colour in pair}),
+                         10)
+        # They are on the canvas, and not only in the list of frames.
+        colours = self.browser.evaluate(f"""(() => {{
+            const flame = {element('flame')};
+            const {{x, y, width}} = flame.shownFrames().find(
+                ({{name}}) => name === "(sleeping)");
+            const canvas = flame.querySelector("canvas");
+            const {{data}} = canvas.getContext("2d").getImageData(
+                (x + width / 2) * devicePixelRatio,
+                (y + 3) * devicePixelRatio, width / 4, 1);
+            const found = new Set();
+            for (let place = 0; place < data.length; place += 4)
+                found.add(`rgb(${{data.slice(place, place + 3).join(" ")}})`);
+            return [...found];
+        }})()""")
+        self.assertLessEqual(set(stripes["(sleeping)"]), set(colours))
+        self.assertNotIn("gil", self.text("meta"))
 
     def test_colours_tell_whose_code_it_is(self):
         self.open(samples.mixed())

@@ -22,6 +22,7 @@ CATEGORIES = {
     Kind.INTERPRETER: ("Interpreter", "grey"),
     Kind.KERNEL: ("Kernel", "purple"),
     Kind.MARK: ("Mark", "yellow"),
+    Kind.WAIT: ("Waiting", "transparent"),
 }
 CATEGORY_NUMBER = {kind: number for number, kind in enumerate(CATEGORIES)}
 LIBRARY = 1     # the type of a resource

@@ -9,13 +9,15 @@
 
 const ROW_HEIGHT = 20;
 const LABEL_FROM = 28;            // narrower frames have no label
+const STRIPE = 6;                 // pixels, and as many between two
 const LONGEST_LABEL = 200;        // letters
 const LABEL_FONT = 'system-ui, "DejaVu Sans", sans-serif';
 
 class Chart {
   // An element to draw in, and what the page knows about frames:
   //   name(frame), describe(tree, node)   texts
-  //   paint(frame)                        {fill, text, italic}
+  //   paint(frame)                        {fill, text, italic, stripe}: colours,
+  //                                       stripe is that of stripes, if any
   // and what it does about events:
   //   onOpen(node)                        a frame is clicked
   //   onMove(node)                        arrow keys went there
@@ -167,15 +169,34 @@ class Chart {
   drawRow(context, row, y) {
     const {frames} = this.tree;
     for (const {node, x, width} of row) {
-      const {fill, text, italic} = this.page.paint(frames[node]);
+      const {fill, text, italic, stripe} = this.page.paint(frames[node]);
+      const room = width > 3 ? width - 1 : width;
       context.fillStyle = fill;
-      context.fillRect(x, y, width > 3 ? width - 1 : width, ROW_HEIGHT - 1);
+      context.fillRect(x, y, room, ROW_HEIGHT - 1);
+      if (stripe) this.drawStripes(context, stripe, x, y, room);
       if (width < LABEL_FROM) continue;
       context.fillStyle = text;
       context.font = `${italic ? "italic " : ""}12px ${LABEL_FONT}`;
       const label = this.fit(context, this.page.name(frames[node]), width - 9);
       context.fillText(label, x + 4, y + ROW_HEIGHT / 2, width - 9);
     }
+  }
+
+  drawStripes(context, stripe, x, y, width) {
+    context.save();
+    context.beginPath();
+    context.rect(x, y, width, ROW_HEIGHT - 1);
+    context.clip();
+    context.fillStyle = stripe;
+    context.beginPath();
+    for (let left = x - ROW_HEIGHT; left < x + width; left += 2 * STRIPE) {
+      context.moveTo(left, y + ROW_HEIGHT);
+      context.lineTo(left + ROW_HEIGHT, y);
+      context.lineTo(left + ROW_HEIGHT + STRIPE, y);
+      context.lineTo(left + STRIPE, y + ROW_HEIGHT);
+    }
+    context.fill();
+    context.restore();
   }
 
   // Returns as much of a label as fits.

@@ -8,6 +8,7 @@
 //   summary                     how much was recorded, a text
 //   unit                        of times, if they are not microseconds
 //   origins, labels             whose code there is: names, and texts for people
+//   waits                       for each of them whether it is no code, but a wait
 //   names, originOf, fileOf     for each frame: text, index in origins, in files
 //   files                       texts
 //   threads                     [{pid, process, name, samples}]

@@ -4,7 +4,8 @@
 // Names are shown by textContent only: they come from the profiled program.
 
 const ROWS = 100;                 // of the table, at first and with each "more"
-const SHADES = 2;                 // of each colour, so that neighbours differ
+const SHADES = 2;                 // of each colour, so that neighbours differ, or
+                                  // for stripes
 const NARROW = 3;                 // pixels: too narrow to find
 const WIDE = 40;                  // pixels: wide enough to read a little
 const TYPING = 300;               // milliseconds after which the address follows
@@ -92,13 +93,15 @@ function startPage(profile) {
       text: written(parts("quiet")),
     });
     palette = {root: paint(parts("root")), vivid: [], dim: []};
-    for (const origin of profile.origins) {
-      for (let shade = 0; shade < SHADES; shade++) {
-        const colour = parts(`${origin}-${shade}`);
-        palette.vivid.push(paint(colour, origin === "mark"));
+    profile.origins.forEach((origin, number) => {
+      const colours = [parts(`${origin}-0`), parts(`${origin}-1`)];
+      for (const colour of colours) {
+        palette.vivid.push(profile.waits[number]
+          ? {...paint(colours[0], true), stripe: written(colours[1])}
+          : paint(colour, origin === "mark"));
         palette.dim.push(faded(colour));
       }
-    }
+    });
   }
 
   function paint(frame) {
@@ -110,7 +113,10 @@ function startPage(profile) {
 
   function swatch(origin) {
     const result = element("span", undefined, "swatch");
-    result.style.background = `var(--${profile.origins[origin]}-0)`;
+    const name = profile.origins[origin];
+    result.style.background = profile.waits[origin]
+      ? `repeating-linear-gradient(135deg, var(--${name}-0) 0 3px, var(--${name}-1) 3px 6px)`
+      : `var(--${name}-0)`;
     result.setAttribute("role", "img");
     result.setAttribute("aria-label", profile.labels[origin]);
     return result;

@@ -2,6 +2,7 @@
 
 import random
 
+from perfpy import walltime
 from perfpy.profile import NO_STACK, Frame, Kind, Profile
 
 EXAMPLE = "/home/me/example.py"
@@ -66,6 +67,18 @@ def mixed():
                    [MAIN, MODULE, get, loads, scan],
                    [MAIN, MODULE, get, read], [MAIN, MODULE, find, MAIN]):
         add(profile, thread, frames, 100)
+    return profile
+
+
+def waiting():
+    """Wall-clock time: a thread that runs, and waits for each reason."""
+    profile = Profile()
+    profile.meta.update({"clock": "wall", "duration": "0.7",
+                         "gil": "[[1,1,2,0.1]]"})
+    thread = profile.thread(1, 1, "python3.11", "python3.11")
+    add(profile, thread, [MAIN, MODULE, FOO], 100)
+    for mark in walltime.STATES:
+        add(profile, thread, [MAIN, MODULE, FOO, mark], 100)
     return profile
 
 

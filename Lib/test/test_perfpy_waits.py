@@ -1,0 +1,303 @@
+"""Off-CPU time from perf's records, and what threads wait for, by themselves.
+
+test_perfpy_wall.py has the whole of it, with a kernel and perf.
+"""
+
+import os
+import struct
+import tempfile
+import unittest
+
+from perfpy import advice, elfsymbols, initial, marks, table, walltime, waits
+from perfpy.perfstream import Layout
+from perfpy.profile import Frame, Kind, Profile
+
+MS = 1_000_000
+
+
+class Recording:
+    """Two streams that tell what a test says."""
+
+    def __init__(self):
+        self.waits = waits.Waits()
+        self.switches = self.waits.stream()
+        self.stacks = self.waits.stream()
+
+    def go(self, time, tid, site=None, preempted=False):
+        """A thread stops to run; without a site, its sample is lost."""
+        if site is not None:
+            self.stacks.sample(time - 1, 1, tid, site)
+        self.switches.switch(time, 1, tid, True, preempted)
+
+    def come(self, time, tid):
+        self.switches.switch(time, 1, tid, False, False)
+
+    def end_rounds(self):
+        for stream in self.switches, self.stacks:
+            stream.end_round()
+
+    def finish(self, end):
+        for stream in self.switches, self.stacks:
+            stream.finish()
+        self.waits.finish(end)
+        return {thread.tid: thread for thread in self.waits.threads}
+
+
+def sums(thread):
+    """Return the time of each (site, is preempted)."""
+    result = {}
+    for *key, duration in zip(thread.sites, thread.preempted,
+                              thread.durations):
+        result[*key,] = result.get((*key,), 0) + duration
+    return result
+
+
+class WaitsTest(unittest.TestCase):
+
+    def test_one_thread(self):
+        recording = Recording()
+        recording.come(0, 7)
+        recording.go(10 * MS, 7, site=1)
+        recording.come(30 * MS, 7)
+        recording.go(35 * MS, 7, site=2, preempted=True)
+        recording.come(40 * MS, 7)
+        thread = recording.finish(50 * MS)[7]
+        self.assertEqual(thread.running, 25 * MS)
+        self.assertEqual(sums(thread), {(1, 0): 20 * MS, (2, 1): 5 * MS})
+        self.assertEqual(list(thread.times), [10 * MS, 35 * MS])
+        self.assertEqual(thread.estimated, 0)
+
+    def test_order_of_processors_and_rounds(self):
+        # Every order in which rounds may tell it gives the same.
+        recording = Recording()
+        recording.come(30 * MS, 7)
+        recording.end_rounds()
+        recording.go(10 * MS, 7, site=1)
+        recording.come(0, 7)
+        recording.end_rounds()
+        recording.go(40 * MS, 7, site=2)
+        recording.end_rounds()
+        thread = recording.finish(100 * MS)[7]
+        self.assertEqual(thread.running, 20 * MS)
+        self.assertEqual(sums(thread), {(1, 0): 20 * MS, (2, 0): 60 * MS})
+
+    def test_one_stream_is_late(self):
+        recording = Recording()
+        recording.come(0, 7)
+        recording.go(10 * MS, 7)
+        recording.come(30 * MS, 7)
+        recording.switches.end_round()
+        recording.switches.end_round()
+        self.assertEqual(recording.waits.threads, [])
+        recording.stacks.sample(10 * MS - 1, 1, 7, 3)
+        self.assertEqual(sums(recording.finish(30 * MS)[7]),
+                         {(3, 0): 20 * MS})
+
+    def test_lost_stacks(self):
+        # A wait whose stack is lost is like that which took as long.
+        recording = Recording()
+        now = 0
+        for number in range(20):
+            recording.come(now, 7)
+            recording.go(now + MS, 7, 1 if number < 2 else None)
+            recording.come(now + 3 * MS, 7)
+            recording.go(now + 4 * MS, 7, 2 if number < 2 else None)
+            now += 44 * MS
+        thread = recording.finish(now)[7]
+        self.assertEqual(sums(thread), {(1, 0): 40 * MS, (2, 0): 800 * MS})
+        self.assertEqual(thread.estimated, 18 * 42 * MS)
+
+    def test_lost_switches(self):
+        recording = Recording()
+        recording.come(0, 7)
+        recording.stacks.sample(10 * MS, 1, 7, 1)   # that it goes is lost
+        recording.come(30 * MS, 7)
+        recording.go(40 * MS, 7, site=2)
+        recording.go(60 * MS, 7, site=1)            # that it came is lost
+        thread = recording.finish(70 * MS)[7]
+        self.assertEqual(thread.running, 20 * MS)
+        self.assertEqual(sum(thread.durations), 50 * MS)
+
+    def test_short_waits_are_added_up(self):
+        recording = Recording()
+        for number in range(100_000):
+            recording.come(number * 10_000, 7)
+            recording.go(number * 10_000 + 4_000, 7, site=number % 2)
+            if number % 1000 == 0:
+                recording.end_rounds()
+        thread = recording.finish(10**9)[7]
+        self.assertLess(len(thread.times), 300)
+        self.assertEqual(sums(thread), {(0, 0): 300 * MS, (1, 0): 300 * MS})
+        self.assertEqual(thread.running, 400 * MS)
+
+    def test_end_and_beginning(self):
+        recording = Recording()
+        recording.waits.begin = 10 * MS
+        beginning = recording.waits.stream()
+        beginning.start(10 * MS, 1, 7, waits.FIRST_SITE)
+        beginning.start(10 * MS, 1, 8, None)
+        beginning.finish()
+        recording.go(5 * MS, 9)                     # before the beginning
+        recording.go(20 * MS, 8, site=1)
+        recording.switches.exit(30 * MS, 1, 8)
+        threads = recording.finish(100 * MS)
+        self.assertEqual(sums(threads[7]), {(waits.FIRST_SITE, 0): 90 * MS})
+        self.assertEqual(threads[8].running, 10 * MS)
+        self.assertEqual(sums(threads[8]), {(1, 0): 10 * MS})
+        self.assertNotIn(9, threads)
+
+    def test_exec_begins_anew(self):
+        recording = Recording()
+        recording.go(0, 7, site=1)
+        recording.switches.execute(50 * MS, 1, 7)
+        recording.go(60 * MS, 7, site=2)
+        thread = recording.finish(100 * MS)[7]
+        self.assertEqual(thread.running, 10 * MS)
+        self.assertEqual(sums(thread), {(2, 0): 40 * MS})
+
+    def test_who_has_the_gil(self):
+        recording = Recording()
+        recording.stacks.new_site(5, 0, 1, True)
+        recording.come(0, 1)
+        recording.come(0, 2)
+        recording.come(0, 3)
+        recording.go(10 * MS, 3, site=1)            # waits for something else
+        recording.go(10 * MS, 1, site=5)
+        recording.go(30 * MS, 2, site=1, preempted=True)    # still has it
+        recording.come(40 * MS, 2)
+        recording.go(50 * MS, 2, site=5)
+        recording.come(50 * MS, 1)
+        recording.go(60 * MS, 1, site=1)
+        threads = recording.finish(70 * MS)
+        self.assertEqual(threads[1].held_by, {2: 40 * MS})
+        self.assertEqual(threads[2].held_by, {1: 10 * MS, 0: 10 * MS})
+        self.assertEqual(threads[3].held_by, {})
+
+
+class ReasonTest(unittest.TestCase):
+
+    def test_reasons(self):
+        for mark, kernel, user in [
+                (marks.SLEEP, ["schedule", "do_nanosleep"], []),
+                (marks.LOCK, ["schedule", "futex_wait_queue"], []),
+                (marks.IO, ["schedule", "pipe_read"], ["read"]),
+                (marks.IO, ["schedule", "ep_poll"], ["epoll_wait"]),
+                (marks.IO, [], []),
+                # Without names of the kernel's functions.
+                (marks.SLEEP, ["[unknown]"], ["clock_nanosleep@GLIBC_2.17"]),
+                (marks.LOCK, [], ["__new_sem_wait_slow64"]),
+                (marks.LOCK, [], ["__futex_abstimed_wait_common64"]),
+                (marks.IO, [], ["__poll", "select_poll_poll"]),
+                (marks.GIL, ["futex_wait"], ["pthread_cond_timedwait",
+                                             "take_gil.isra.0"])]:
+            self.assertEqual(walltime.reason(kernel, user), mark,
+                             (kernel, user))
+
+
+def example():
+    """A profile of a thread that runs, waits for the GIL, and sleeps."""
+    profile = Profile()
+    profile.start = 2 * MS
+    recording = Recording()
+    recording.stacks.new_site(1, 0, 1, True)
+    recording.come(MS, 1)
+    recording.go(2 * MS, 1, site=1)
+    recording.come(5 * MS, 1)
+    recording.go(6 * MS, 1, site=2)
+    recording.come(MS, 2)
+    recording.finish(10 * MS)
+    recording.waits.names.update({1: "python3.11", 2: "worker"})
+    function = profile.add_stack(-1, profile.add_frame(
+        Frame("f", "/srv/f.py", Kind.PYTHON)))
+    thread = profile.thread(1, 1)
+    thread.add_sample(0, function, 0.0015)
+    walltime.add_waits(profile, recording.waits, {
+        1: (function, marks.LOCK), 2: (function, marks.SLEEP)})
+    profile.meta |= {"duration": "0.01", "lost samples": "0"}
+    return profile
+
+
+class ProfileTest(unittest.TestCase):
+
+    def test_profile(self):
+        profile = example()
+        main, worker = profile.threads
+        self.assertEqual([round(time, 6) for time in main.times],
+                         [0, 0, 0.004])
+        self.assertEqual(sorted(round(weight, 6) for weight in main.weights),
+                         [0.002, 0.003, 0.004])
+        self.assertEqual(
+            [[round(seconds, 6) for seconds in states]
+             for states in walltime.states_of(profile)],
+            [[0.002, 0.003, 0, 0, 0.004, 0, 0], [0.009, 0, 0, 0, 0, 0, 0]])
+        self.assertEqual(walltime.holders(profile), {(1, 1): {2: 0.003}})
+        self.assertEqual((worker.name, worker.process_name),
+                         ("worker", "python3.11"))
+        self.assertAlmostEqual(walltime.running_seconds(profile), 0.011)
+        self.assertIn("0.02 s of wall-clock time in 0.01 s",
+                      table.summary(profile))
+        # What waits is the function.
+        row, = table.rows_of(profile, table.Choice())
+        self.assertAlmostEqual(row.own, 0.009)
+
+    def test_advice(self):
+        profile = example()
+        self.assertEqual(list(advice.advice(profile)), [])
+        profile.meta["estimated waits"] = "0.005"
+        line, = advice.advice(profile)
+        self.assertIn("71% of the time in which they did not run", line)
+        profile.meta["lost samples"] = "12345"
+        line, = advice.advice(profile)
+        self.assertIn("12,345 records are lost", line)
+
+    def test_damaged_holders(self):
+        profile = example()
+        for text in "", "[1]", "[[1,2,3]]", "{", "[[1,2,3,null]]":
+            profile.meta["gil"] = text
+            self.assertEqual(walltime.holders(profile), {})
+
+
+class PiecesTest(unittest.TestCase):
+
+    def test_symbol(self):
+        with open("/proc/self/maps") as maps:
+            path = next(line.split()[-1] for line in maps
+                        if "python" in line and "/" in line)
+        found = elfsymbols.find(path, "_PyRuntime")
+        self.assertIsNotNone(found)
+        self.assertGreater(found[1], 10_000)
+        self.assertIsNone(elfsymbols.find(path, "_PyRuntim"))
+        self.assertIsNone(elfsymbols.find("/nonexistent", "x"))
+        with tempfile.NamedTemporaryFile() as file:
+            for content in b"", b"\x7fELF\2\1" + b"\xff" * 100, os.urandom(99):
+                file.seek(0)
+                file.write(content)
+                file.flush()
+                self.assertIsNone(elfsymbols.find(file.name, "_PyRuntime"))
+
+    def test_record_of_a_waiting_thread(self):
+        attributes = bytearray(128)
+        # With identifier, address, time, task, registers, stack, weight.
+        kind = (1 << 16 | 1 | 2 | 4 | 8 | 1 << 5 | 1 << 12 | 1 << 13 | 1 << 15)
+        struct.pack_into("<Q", attributes, 24, kind)
+        struct.pack_into("<Q", attributes, 80, 0b1_1110_0000)
+        layout = Layout(attributes)
+        self.assertTrue(layout.is_known)
+        waiting = initial.Waiting(10, 11, {5: 55, 7: 77, 8: 88},
+                                  b"stack..." * 3)
+        record = initial.record_of(waiting, layout, 1234, 99)
+        self.assertEqual(struct.unpack_from("<H", record, 6)[0], len(record))
+        sample = layout.find(record, 0)
+        self.assertEqual((sample.pid, sample.tid, sample.time),
+                         (10, 11, 1234))
+        self.assertEqual(record[sample.stack:sample.stack + sample.copied],
+                         waiting.stack)
+        self.assertEqual(sample.end_of_stack + 8, len(record))
+        self.assertEqual(struct.unpack_from(
+            "<Q", record, sample.registers + layout.register(7)), (77,))
+        struct.pack_into("<Q", attributes, 24, kind | 1 << 40)
+        self.assertIsNone(initial.record_of(waiting, Layout(attributes), 0, 0))
+
+
+if __name__ == "__main__":
+    unittest.main()

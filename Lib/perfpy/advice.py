@@ -6,7 +6,7 @@ Called by run.py.
 import collections
 import posixpath
 
-from perfpy import marks, walltime
+from perfpy import marks, units, walltime
 from perfpy.profile import NO_STACK, UNKNOWN, Kind
 
 MANY_LOST = 0.01            # share of samples
@@ -90,22 +90,25 @@ def advice(profile):
     if walltime.is_wall(profile):
         yield from _advice_on_waits(profile, lost)
     elif lost > MANY_LOST * (samples + lost):
+        remedy = ("a larger --count" if "period" in profile.meta
+                  else "a lower --frequency")
         yield (f"{lost:,} samples are lost, {lost / (samples + lost):.0%} of "
-               "all; a lower --frequency may help")
+               f"all; {remedy} may help")
+    what = units.noun(profile) if "unit" in profile.meta else "the time"
     share, file = orphans(profile)
     if share > MANY_ORPHANS:
         place = posixpath.basename(file)
         if profile.meta["unwinding"] != "fp":
-            yield (f"{share:.0%} of the time has no known callers, most of it "
+            yield (f"{share:.0%} of {what} has no known callers, most of it "
                    f"in {place if file != UNKNOWN else 'unknown code'}")
         else:
             name = (f"in {place}, which has no frame pointers or is called by "
                     "code without them" if file != UNKNOWN
                     else "in code without frame pointers")
-            yield (f"{share:.0%} of the time has no known callers, most of it "
+            yield (f"{share:.0%} of {what} has no known callers, most of it "
                    f"{name}; --unwind copy finds them")
     share = share_of(profile, marks.CUT)
     if share > MANY_CUT:
-        yield (f"{share:.0%} of the time is in stacks that are deeper than "
+        yield (f"{share:.0%} of {what} is in stacks that are deeper than "
                "what perf copies of them; they stand below "
                f"{marks.CUT.name}, without their outermost functions")

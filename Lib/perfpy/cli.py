@@ -121,6 +121,9 @@ def _add_run(subcommands):
     parser.add_argument("--no-lines", action="store_true",
                         help="record functions, and not which line they are "
                         "executing, which costs the program a few percent")
+    parser.add_argument("--count", type=_positive(int), metavar="N",
+                        help="with --event: take every Nth (default: each, "
+                        "of an event that perf can count so)")
     parser.add_argument("--wall", action="store_true",
                         help="record wall-clock time: also what threads wait "
                         "for, and where")
@@ -146,6 +149,30 @@ def _add_run(subcommands):
                       help="run code, as python -c does")
     _add_table_options(parser)
     # Whatever follows the first word that is no option belongs to the script.
+    parser.add_argument("command", nargs=argparse.REMAINDER,
+                        help=argparse.SUPPRESS)
+
+
+def _add_top(subcommands):
+    parser = subcommands.add_parser(
+        "top", help="show what a program is doing right now",
+        description="Show, once a second, in which functions a running "
+        "process or a script is. q leaves, and ends the script.",
+        usage="%(prog)s [options] PID\n"
+        "       %(prog)s [options] SCRIPT [ARGUMENT ...]\n"
+        "       %(prog)s [options] -m MODULE [ARGUMENT ...]",
+        allow_abbrev=False)
+    parser.add_argument("-F", "--frequency", type=_positive(int), metavar="N",
+                        help="samples a second (default: 499)")
+    parser.add_argument("--python", metavar="PROGRAM",
+                        help="the interpreter of a script")
+    parser.add_argument("--perf", metavar="PROGRAM",
+                        help="perf (default: $PERF, or perf)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("-m", dest="module", action="store_true",
+                      help="run a module, as python -m does")
+    what.add_argument("-c", dest="code", action="store_true",
+                      help="run code, as python -c does")
     parser.add_argument("command", nargs=argparse.REMAINDER,
                         help=argparse.SUPPRESS)
 
@@ -222,6 +249,11 @@ def _check_run(options, error):
             take_python_options(options, error)
     if bool(options.attach) == bool(options.command):
         error("give either something to run or --attach PID")
+    if options.count:
+        if not options.event:
+            error("--count goes with --event")
+        if options.frequency:
+            error("give either --count or --frequency")
     if options.wall:
         for name, value in [
                 ("--event", options.event),
@@ -277,7 +309,23 @@ def _check_report(options, error):
             error("--sort is for the table of functions")
 
 
-_CHECKS = {"run": _check_run, "report": _check_report}
+def _check_top(options, error):
+    options.python_options, options.attach = [], []
+    if options.command[:1] == ["--"]:
+        del options.command[0]
+        if not (options.module or options.code):
+            take_python_options(options, error)
+    if not options.command:
+        error("give the number of a process, or a script")
+    word = options.command[0]
+    if (word.isdecimal() and not (options.module or options.code)
+            and not os.path.exists(word)):
+        if len(options.command) > 1:
+            error("give one process")
+        options.attach = [int(options.command.pop())]
+
+
+_CHECKS = {"run": _check_run, "top": _check_top, "report": _check_report}
 
 
 def parse(arguments=None):
@@ -289,7 +337,8 @@ def parse(arguments=None):
                         help="print what this is, and exit")
     subcommands = parser.add_subparsers(dest="subcommand", required=True,
                                         metavar="COMMAND")
-    for add in _add_run, _add_report, _add_diff, _add_doctor, _add_clean:
+    for add in (_add_run, _add_top, _add_report, _add_diff, _add_doctor,
+                _add_clean):
         add(subcommands)
     options = parser.parse_args(arguments)
     if check := _CHECKS.get(options.subcommand):

@@ -23,6 +23,7 @@ WORSE = 3               # the exit code of --fail-above
 
 # What two recordings should have in common, and what it is called.
 ALIKE = {"event": "events", "unit": "events", "frequency": "frequencies",
+         "period": "shares of events",
          "unwinding": "ways to find callers", "python": "Pythons",
          "perf": "versions of perf", "command": "commands"}
 

@@ -100,12 +100,13 @@ class Profile:
     start    the clock's time of the first sample in nanoseconds, or None if
              that is not known; only while perf's data is read
     meta     what is known about the recording, name to text: "command",
-             "directory", "event", "frequency", "started" (ISO 8601),
-             "duration" (seconds), "queued" (seconds of waiting for a
+             "directory", "event", "frequency" or "period", "started" (ISO
+             8601), "duration" (seconds), "queued" (seconds of waiting for a
              processor), "lost samples", "python", "stdlib", "packages",
              "perf", "unwinding"; "unit", if weights are not seconds but
              numbers of an event (units.py); and "clock": "wall", if they are
-             seconds of the wall clock, with "gil" (walltime.py)
+             seconds of the wall clock, with "gil" and "estimated waits"
+             (walltime.py)
     """
 
     def __init__(self):

@@ -142,8 +142,10 @@ class Reducer(threading.Thread):
             elif kind == perfstream.SWITCH and self._layouts:
                 # There may be very many, and nobody else wants them.
                 if self._switches:
-                    pid, tid, time = self._layouts[None].task_and_time(
-                        buffer, place + size)
+                    layout = self._layouts.get(
+                        _U64.unpack_from(buffer, place + size - 8)[0],
+                        self._layouts[None])
+                    pid, tid, time = layout.task_and_time(buffer, place + size)
                     self._switches.switch(
                         time, pid, tid, flags & perfstream.SWITCH_IS_OUT,
                         bool(flags & perfstream.SWITCH_IS_PREEMPTION))
@@ -186,7 +188,12 @@ class Reducer(threading.Thread):
             self._layouts.setdefault(None, layout)
 
     def _time_of(self, record):
-        return self._layouts[None].time_of(record) if self._layouts else 0
+        if not self._layouts:
+            return 0
+        # Other events than that of the samples may tell of processes.
+        layout = self._layouts.get(
+            _U64.unpack_from(record, len(record) - 8)[0], self._layouts[None])
+        return layout.time_of(record)
 
     def _end_round(self):
         """Write the round before; its samples can wait no longer."""

@@ -12,7 +12,7 @@ import sys
 import time
 
 from perfpy import (attach, classify, clean, collect, family, nothing, output,
-                    permissions, recording, table, unwinding, which)
+                    permissions, recording, table, units, unwinding, which)
 from perfpy.advice import advice
 from perfpy.cli import choice_of, take_python_options
 from perfpy.interpreter import InterpreterError
@@ -86,8 +86,25 @@ class Session:
                              or unwinding.FREQUENCY[self.how.method])
         self.event = self.options.event or self.perf.find_event(self.work)
         self.data = os.path.join(self.work, RAW)
-        self.say(f"recording {self.frequency} samples a second; "
-                 f"stacks by {self.how.reason}")
+        self.choose_rate()
+        self.say(f"recording {self.rate_text}; stacks by {self.how.reason}")
+
+    def choose_rate(self):
+        """Choose between so many samples a second, and every so many events.
+        """
+        count = self.options.count
+        if count is None and not self.options.frequency and units.is_counted(
+                self.event):
+            count = 1
+        if count is None:
+            self.rate = ["-F", str(self.frequency)]
+            self.rate_text = f"{self.frequency} samples a second"
+            self.meta["frequency"] = str(self.frequency)
+        else:
+            self.rate = ["-c", str(count)]
+            self.rate_text = (f"each {self.event}" if count == 1 else
+                              f"one in {count} {self.event}")
+            self.meta["period"] = str(count)
 
     def record(self, pid, *options):
         recorder = self.start(pid, *options)
@@ -99,21 +116,25 @@ class Session:
         """Start perf with the largest buffers that it may have."""
         if self.how.method != "copy":
             return self.perf.record(pid, self.data, *self.how.record_options(
-                self.event, self.frequency), *options)
+                self.event, self.rate), *options)
         if self.options.wall:
             return WallRecorder(self.perf, pid, self.data, self.how,
-                                self.event, self.frequency,
+                                self.event, self.rate,
                                 bool(self.options.attach))
-        return with_largest_buffers(lambda size: self.perf.record(
-            pid, self.data, *self.how.record_options(
-                self.event, self.frequency, size), *options, reduce=Reducer))
+        in_bursts = "period" in self.meta
+        return with_largest_buffers(
+            lambda size: self.perf.record(
+                pid, self.data, *self.how.record_options(
+                    self.event, self.rate, size, in_bursts), *options,
+                reduce=Reducer),
+            unwinding.LARGEST_BUFFERS if in_bursts
+            else unwinding.LARGEST_BUFFER)
 
     def finish(self, recorder, interpreters):
         """Stop perf, read what it recorded, and write it for the user."""
         self.meta.update({
             "started": self.started.isoformat(timespec="seconds"),
             "duration": f"{time.monotonic() - self.clock:.3f}",
-            "frequency": str(self.frequency),
             "unwinding": self.how.method,
         })
         self.progress("finishing the recording")

@@ -13,6 +13,11 @@ from perfpy import walltime
 
 # Their periods are nanoseconds.
 _CLOCK = re.compile(r"(cpu-clock|task-clock)(:\w*)?")
+# Events of the kernel's own that are no clocks.
+_SOFTWARE = frozenset((
+    "page-faults", "faults", "minor-faults", "major-faults",
+    "context-switches", "cs", "cpu-migrations", "migrations",
+    "alignment-faults", "emulation-faults", "cgroup-switches"))
 _CYCLES = re.compile(r"(cpu[-\w]*/)?(cpu-)?cycles/?(:\w*)?")
 
 
@@ -22,6 +27,16 @@ def is_clock(event):
 
 def is_time(event):
     return is_clock(event) or bool(_CYCLES.fullmatch(event))
+
+
+def is_counted(event):
+    """Return whether perf can take each of them, not some of so many a second.
+
+    Tracepoints and probes are called GROUP:NAME.
+    """
+    name, _, modifiers = event.partition(":")
+    return (name in _SOFTWARE
+            or len(modifiers) > 3 or not set(modifiers) <= set("ukhpPGHSDIW"))
 
 
 def _is_user_only(event):

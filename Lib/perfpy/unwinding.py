@@ -22,7 +22,7 @@ NAMES = {"copy": "copies of the stack", "fp": "frame pointers",
 
 STACK_SIZE = 32768      # bytes of each stack that perf copies for "dwarf"
 LARGEST_COPY = 65528    # and at most, which is for "copy" if there is room
-COPY_OF_WAIT = 32768    # the same, when a thread stops to run
+COPY_IN_BURSTS = 32768  # the same, of what can happen very often
 
 # For each processor, perf's buffer has room for so many copies, or is smaller
 # than so many bytes; and all of them together take no more than that.
@@ -42,12 +42,18 @@ class Unwinding(typing.NamedTuple):
         """The name of -X option and of the trampoline's back end."""
         return "perf_jit" if self.method == "dwarf" else "perf"
 
-    def record_options(self, event, frequency, buffer=None):
-        """Return perf's options; buffer: bytes for each processor."""
+    def record_options(self, event, rate, buffer=None, in_bursts=False):
+        """Return perf's options.
+
+        rate        perf's options for how many samples there are
+        buffer      bytes for each processor
+        in_bursts   whether there can be very many at once
+        """
         # The clock of the jitdump; its times are easy to read, too.
-        options = ["-k", "CLOCK_MONOTONIC", "-e", event, "-F", str(frequency)]
+        options = ["-k", "CLOCK_MONOTONIC", "-e", event, *rate]
         if self.method == "copy":
-            size = min(LARGEST_COPY, buffer // COPIES_IN_BUFFER & ~7)
+            size = min(COPY_IN_BURSTS if in_bursts else LARGEST_COPY,
+                       buffer // COPIES_IN_BUFFER & ~7)
             return [*options, "--call-graph", f"dwarf,{size}",
                     "-m", f"{buffer}B"]
         how = f"dwarf,{STACK_SIZE}" if self.method == "dwarf" else "fp"
@@ -56,7 +62,7 @@ class Unwinding(typing.NamedTuple):
 
 def wait_options(buffer):
     """Return perf's options for stacks of threads that stop to run."""
-    size = min(COPY_OF_WAIT, buffer // COPIES_IN_BUFFER & ~7)
+    size = min(COPY_IN_BURSTS, buffer // COPIES_IN_BUFFER & ~7)
     return ["-k", "CLOCK_MONOTONIC", "-e", walltime.EVENT, "-c", "1",
             "--call-graph", f"dwarf,{size}", "-m", f"{buffer}B"]
 
@@ -81,14 +87,14 @@ def _kibibytes_for_perf():
         return 516
 
 
-def buffer_sizes():
+def buffer_sizes(largest=LARGEST_BUFFER):
     """Yield how large perf's buffer for each processor may be, best first.
 
     Others may use up what this user may lock, so the first may be too large.
     """
     processors = os.sysconf("SC_NPROCESSORS_ONLN")
     page = os.sysconf("SC_PAGESIZE")
-    size = min(LARGEST_BUFFER, LARGEST_BUFFERS // processors)
+    size = min(largest, LARGEST_BUFFERS // processors)
     if not _can_lock_anything():
         limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
         lockable = _kibibytes_for_perf() * 1024

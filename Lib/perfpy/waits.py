@@ -8,8 +8,8 @@ of time as soon as perf promises that nothing older will come.
 A sample's stack is a *site*: a number that reduce.py gives to what is equal.
 If the kernel has dropped a sample, because its buffer was full, the time is
 known all the same.  If the wait is long, somebody looks where the thread is.
-Else the site is taken to be that of a known wait of the thread, of those before
-it the one that took most nearly as long.
+Else the site is taken to be that of a known wait of the thread, of those
+before it the one that took most nearly as long.
 
 Used by reduce.py, in its thread.  Memory grows with time, not with the number
 of switches: short waits at one site are added up, SHORT within each WINDOW.

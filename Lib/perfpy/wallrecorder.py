@@ -26,9 +26,9 @@ LOOK_AFTER = 50_000_000     # nanoseconds without a sign of a thread
 MOST_LOOKS = 500            # which take 32 KiB each
 
 
-def with_largest_buffers(start):
+def with_largest_buffers(start, largest=unwinding.LARGEST_BUFFER):
     """Return start(size) with the largest size that the kernel allows."""
-    for size in unwinding.buffer_sizes():
+    for size in unwinding.buffer_sizes(largest):
         try:
             return start(size)
         except PerfError as error:
@@ -41,7 +41,7 @@ def with_largest_buffers(start):
 class WallRecorder:
     """Two perf records that are attached to a process, and recording."""
 
-    def __init__(self, perf, pid, data, how, event, frequency,
+    def __init__(self, perf, pid, data, how, event, rate,
                  is_attached=False):
         self.waits = Waits()
         beginning = self.waits.stream()
@@ -55,12 +55,12 @@ class WallRecorder:
             return Reducer(source, path, self.waits, has_switches=False)
 
         self._samples = with_largest_buffers(lambda size: perf.record(
-            pid, data, *how.record_options(event, frequency, size),
+            pid, data, *how.record_options(event, rate, size),
             "--switch-events", reduce=samples, enable=False))
         try:
             self._stacks = with_largest_buffers(lambda size: perf.record(
                 pid, self._data, *unwinding.wait_options(size),
-                reduce=stacks, enable=False))
+                reduce=stacks, enable=False), unwinding.LARGEST_BUFFERS)
             self._stacks.tell("enable")
             self._samples.tell("enable")
         except PerfError:

@@ -160,6 +160,9 @@ def why_not(command):
         return reason
     if "--wall" in command and not permissions.may_record_kernel():
         return "only root, or perf_event_paranoid of 1, may use --wall"
+    if ("syscalls:" in command
+            and not os.access("/sys/kernel/tracing/events", os.R_OK)):
+        return "there are no tracepoints for this user"
     if re.search(r"\bperf (record|report|script)\b|\bperfpy", command):
         return why_perf_fails()
     if ("omit-frame-pointer" in command and "--without-frame-pointers"

@@ -50,6 +50,13 @@ def function_name(frame):
     return frame.name
 
 
+def title(profile):
+    """Return what was recorded, and what was counted if it is not time."""
+    command = profile.meta.get("command", "perfpy")
+    unit = profile.meta.get("unit")
+    return f"{command} (numbers of {unit})" if unit else command
+
+
 def thread_name(thread):
     """Return a name for a thread that tells it from all others."""
     program = thread.process_name or thread.name or "?"

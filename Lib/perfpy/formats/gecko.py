@@ -12,7 +12,7 @@ import json
 import os
 import statistics
 
-from perfpy.formats import function_name
+from perfpy.formats import function_name, title
 from perfpy.profile import NO_STACK, Kind
 
 # The profiler's names of colours; grey must be one of them.
@@ -58,7 +58,7 @@ def _meta(profile):
                      else statistics.median(weights or [0.001]) * 1000),
         "startTime": start,
         "processType": 0,
-        "product": profile.meta.get("command", "perfpy"),
+        "product": title(profile),
         "importedFrom": "perfpy",
         "arguments": "",
         "stackwalk": 1,

@@ -7,7 +7,7 @@ a thread did not run takes no room, so shares are shares of the running time.
 import itertools
 import json
 
-from perfpy.formats import function_name, thread_name
+from perfpy.formats import function_name, thread_name, title
 from perfpy.profile import Kind
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -22,7 +22,7 @@ def write(profile, file):
         frames.append({"name": name, "file": frame.file, **place})
     beginning = {
         "$schema": SCHEMA,
-        "name": profile.meta.get("command", "perfpy"),
+        "name": title(profile),
         "exporter": "perfpy",
         "activeProfileIndex": _busiest(profile.threads),
         "shared": {"frames": frames},

@@ -93,6 +93,11 @@ def choice_of(options):
                         options.lines)
 
 
+def _add_no_source(parser):
+    parser.add_argument("--no-source", action="store_true",
+                        help="leave the text of functions out of the page")
+
+
 def _add_run(subcommands):
     parser = subcommands.add_parser(
         "run", help="record a script and show where its time goes",
@@ -127,6 +132,7 @@ def _add_run(subcommands):
     parser.add_argument("--wall", action="store_true",
                         help="record wall-clock time: also what threads wait "
                         "for, and where")
+    _add_no_source(parser)
     parser.add_argument("-q", "--quiet", action="store_true",
                         help="print nothing but errors")
     parser.add_argument("--python", metavar="PROGRAM",
@@ -191,6 +197,7 @@ def _add_report(subcommands):
                         "recording); - is standard output")
     parser.add_argument("--tree", action="store_true",
                         help="print who calls whom")
+    _add_no_source(parser)
     parser.add_argument("--interpreter", action="store_true",
                         help="with --tree or a format: show the "
                         "interpreter's own functions, too")
@@ -311,6 +318,7 @@ def _check_report(options, error):
 
 def _check_top(options, error):
     options.python_options, options.attach = [], []
+    options.no_lines = False
     if options.command[:1] == ["--"]:
         del options.command[0]
         if not (options.module or options.code):

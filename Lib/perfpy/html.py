@@ -22,12 +22,13 @@ import re
 import sys
 import zlib
 
-from perfpy import classify, table
+from perfpy import classify, source, table
 from perfpy.classify import Origin
 from perfpy.formats import thread_name
 
 VIEWER = pathlib.Path(__file__).parent / "viewer"
-SCRIPTS = ("data.js", "tree.js", "chart.js", "address.js", "page.js")
+SCRIPTS = ("data.js", "tree.js", "chart.js", "address.js", "lines.js",
+           "page.js")
 # For people; table.py has shorter ones.
 LABELS = {
     Origin.OWN: "own code",
@@ -48,14 +49,14 @@ HIDDEN = ("gil",)   # of what is known: not for people
 PIECE = 1 << 18     # bytes of packed data to write at a time, at least
 
 
-def write(profile, file):
+def write(profile, file, has_source=True):
     script = _script()
     parts = {
         "policy": [_policy(script)],
         "title": [html.escape(profile.meta.get("command", "profile"))],
         "style": [(VIEWER / "page.css").read_text(encoding="utf-8")],
         "script": [script],
-        "data": _as_text(_packed(_pieces(profile))),
+        "data": _as_text(_packed(_pieces(profile, has_source))),
     }
     template = (VIEWER / "page.html").read_text(encoding="utf-8")
     # Every second piece is a name in double braces.
@@ -104,7 +105,9 @@ def _packed(pieces):
     yield packer.flush()
 
 
-def _pieces(profile):
+def _pieces(profile, has_source):
+    sources = source.of_profile(profile) if has_source else []
+    profile = profile.functions()
     folded = profile.folded()
     # Folding makes marks, which the profile does not have.
     origins = {frame: origin for each in (profile, folded) for frame, origin
@@ -113,7 +116,8 @@ def _pieces(profile):
     views = {"folded": _View(folded, numbers),
              "unfolded": _View(profile, numbers)}
     description = json.dumps(
-        _description(profile, origins, views)).encode("ascii")
+        _description(profile, origins, views)
+        | {"source": _sources(profile, sources, numbers)}).encode("ascii")
     yield len(description).to_bytes(4, "little")
     yield description
     for view in views.values():
@@ -155,6 +159,15 @@ def _description(profile, origins, views):
                     for thread in profile.threads],
         "views": {name: view.description() for name, view in views.items()},
     }
+
+
+def _sources(profile, sources, numbers):
+    scale = 1 if "unit" in profile.meta else 1e6
+    return [{"frame": numbers[each.function], "first": each.first,
+             "text": each.text, "changed": each.has_changed,
+             "times": [[line, round(own * scale), round(total * scale)]
+                       for line, (own, total) in sorted(each.times.items())]}
+            for each in sources if each.function in numbers]
 
 
 class _View:

@@ -90,20 +90,25 @@ class Names:
             image, address = self._functions.labels[label]
             if image not in self._name_of:
                 self._name_of[image] = labels.names(image)
-            symbol = self._name_of[image](address) or "py::" + UNKNOWN
-            frame = self._frames[label] = perfscript.make_frame("", symbol, "")
+            symbol, line = self._name_of[image](address) or (
+                "py::" + UNKNOWN, 0)
+            frame = self._frames[label] = perfscript.make_frame(
+                "", symbol, "")._replace(line=line)
         return frame
 
 
-def rows_of(counts, names, thread=None):
+def rows_of(counts, names, thread=None, by_line=False):
     """Return a Row for each function that is in the counts.
 
-    thread is a (pid, tid), or None for all.
+    thread is a (pid, tid), or None for all; by_line asks for a Row for each
+    line of a function.
     """
     own, total = collections.Counter(), collections.Counter()
     for (pid, tid, chain), count in counts.items():
         if thread in (None, (pid, tid)):
             frames = names.frames_of(chain)
+            if not by_line:
+                frames = [frame.function for frame in frames]
             own[frames[0]] += count
             for frame in set(frames):
                 total[frame] += count

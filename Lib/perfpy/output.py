@@ -120,22 +120,24 @@ def check_writable(path):
                       "choose another file with -o")
 
 
-def write(profile, name, path, interpreter=False):
+def write(profile, name, path, interpreter=False, source=True):
     """Write the profile in the format called name.
 
-    It is folded unless interpreter says otherwise; a page has both.
+    It is folded unless interpreter says otherwise; a page has both.  A page
+    has the text of functions, unless source says otherwise.
     """
+    options = {} if source or name != PAGE else {"has_source": False}
     if not FORMATS[name].has_lines:
         profile = profile.functions()
     if name != PAGE and not interpreter:
         profile = profile.folded()
     if path == STANDARD_OUTPUT:
-        FORMATS[name].write(profile, sys.stdout.buffer)
+        FORMATS[name].write(profile, sys.stdout.buffer, **options)
         sys.stdout.buffer.flush()
         return
     try:
         with files.replaced(path) as new, open(new, "wb") as file:
-            FORMATS[name].write(profile, file)
+            FORMATS[name].write(profile, file, **options)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
 

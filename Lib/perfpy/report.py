@@ -19,7 +19,8 @@ def main(options):
             output.check_writable(path)
         profile = recording.load(options.recording)
         if name:
-            return write_as(profile, name, path, options.interpreter)
+            return write_as(profile, name, path, options.interpreter,
+                            not options.no_source)
     except (recording.RecordingError, output.OutputError) as error:
         print(f"perfpy: {error}", file=sys.stderr)
         return 1
@@ -42,9 +43,9 @@ def main(options):
     return 0
 
 
-def write_as(profile, name, path, interpreter):
+def write_as(profile, name, path, interpreter, source):
     """Write the profile in the format called name; return an exit code."""
-    output.write(profile, name, path, interpreter)
+    output.write(profile, name, path, interpreter, source)
     if path != output.STANDARD_OUTPUT:
         for line in output.how_to_view(name, path):
             print(f"perfpy: {line}", file=sys.stderr)

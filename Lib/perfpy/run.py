@@ -165,7 +165,8 @@ class Session:
             shutil.move(data, self.path)
         else:
             if self.format:
-                output.write(profile, self.format, self.path)
+                output.write(profile, self.format, self.path,
+                             source=not self.options.no_source)
             clean.remove_files_of(processes)
         self.progress.clear()
         self.show(profile)

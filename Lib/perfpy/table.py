@@ -1,6 +1,8 @@
 """What a terminal shows: a table of functions, and a tree of calls."""
 
 import fnmatch
+import linecache
+import os
 import shutil
 import typing
 
@@ -226,8 +228,21 @@ def write_functions(profile, file, choice=Choice()):
               f"{_fit_name(name, name_width, width):{name_width}}  "
               f"{fit_place(profile, row.frame, left)}".rstrip(),
               file=file)
+        if row.frame.line and (text := _text_of(profile, row.frame)):
+            text = printable(text)
+            print(" " * 21 + (text[:max(width - 22, 10)] if width else text),
+                  file=file)
     _write_rest(shown, rows, whole, file,
                 "elsewhere" if choice.only else "without a Python function")
+
+
+def _text_of(profile, frame):
+    """Return the text of a line, as the file has it now."""
+    path = os.path.join(profile.meta.get("directory", ""), frame.file)
+    try:
+        return linecache.getline(path, frame.line).strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def write_threads(profile, file, count=MOST_THREADS):

@@ -26,13 +26,15 @@ PERIOD = 1.0            # seconds between two refreshes
 PATIENCE = 100          # milliseconds to wait for a key
 ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 
-HELP = ("q quit", "s self", "t total", "n name", "←→ thread", "/ search",
-        "a since start", "space pause")
+HELP = ("q quit", "s self", "t total", "n name", "l lines", "←→ thread",
+        "/ search", "a since start", "space pause")
 
 ORDER = {
-    "self": lambda row: (-row.own, -row.total, row.frame[:2]),
-    "total": lambda row: (-row.total, -row.own, row.frame[:2]),
-    "name": lambda row: row.frame[:2],
+    "self": lambda row: (-row.own, -row.total, row.frame[:2],
+                         row.frame.line),
+    "total": lambda row: (-row.total, -row.own, row.frame[:2],
+                          row.frame.line),
+    "name": lambda row: (*row.frame[:2], row.frame.line),
 }
 
 ESCAPE, ENTER, DELETE, CONTROL_U = 27, (10, 13), (8, 127), 21
@@ -49,6 +51,7 @@ class View:
         self.search = ""
         self.is_typing = False      # the text to search for
         self.is_whole = False       # all samples, not those of the last second
+        self.by_line = False        # a row for each line of a function
         self.is_paused = False
         self.is_over = False
         self.first = 0              # row on the screen
@@ -69,6 +72,8 @@ class View:
             self.is_typing = True
         elif letter == "a":
             self.is_whole = not self.is_whole
+        elif letter == "l":
+            self.by_line = not self.by_line
         elif letter == " ":
             self.is_paused = not self.is_paused
         elif key == ESCAPE:
@@ -109,7 +114,8 @@ class View:
         """Return the screen's lines as (text, is reversed)."""
         samples = self.whole if self.is_whole else self.now
         result = [(self._title(samples), False), (self._choice(), False)]
-        rows = [row for row in rows_of(samples.counts, names, self.thread)
+        rows = [row for row in rows_of(samples.counts, names, self.thread,
+                                       self.by_line)
                 if not self.search or table.matches(self.search, row.frame)]
         rows.sort(key=ORDER[self.sort])
         room = max(0, height - 4)
@@ -126,8 +132,8 @@ class View:
             name = table.printable(row.frame.name)
             if len(name) > name_width:
                 name = "…" + name[len(name) - name_width + 1:]
-            file = table.fit_file(profile, row.frame.file,
-                                  max(width - 21 - name_width, 8))
+            file = table.fit_place(profile, row.frame,
+                                   max(width - 21 - name_width, 8))
             result.append((f"{row.own / whole:6.1f} % {row.total / whole:6.1f}"
                            f" %  {name:{name_width}}  {file}", False))
         result += [("", False)] * (height - 1 - len(result))
@@ -143,7 +149,8 @@ class View:
                 f"{table.printable(self.title)}")
 
     def _choice(self):
-        words = [f"sorted by {self.sort}",
+        words = ["lines" if self.by_line else "functions",
+                 f"sorted by {self.sort}",
                  "since the start" if self.is_whole else "of the last second",
                  _thread_name(self.thread)]
         if self.search or self.is_typing:

@@ -405,7 +405,7 @@ class RecordedTests(PageTestCase, RecordingTestCase):
         height = [frames[name]["y"] for name in ("foo", "bar", "baz", "busy")]
         self.assertEqual(height, sorted(height))
         self.assertGreater(self.widths()["baz"], 0.5)
-        evaluator = "_PyEval_EvalFrameDefault_labelled"
+        evaluator = "_PyEval_EvalFrameDefault_lines"
         self.assertNotIn(evaluator, frames)
         self.click("internals")
         self.assertIn(evaluator, self.frames())

@@ -19,14 +19,14 @@ class Format(typing.NamedTuple):
     how_to_view: str    # one sentence; {} stands for the file
     has_lines: bool = False     # it tells lines of functions
 
-    def write(self, profile, file):
+    def write(self, profile, file, **options):
         """Write profile to file, a writable binary file."""
-        importlib.import_module(self.module).write(profile, file)
+        importlib.import_module(self.module).write(profile, file, **options)
 
 
 FORMATS = {format.name: format for format in (
     Format("html", ".html", "perfpy.html",
-           "Open {} in a browser."),
+           "Open {} in a browser.", has_lines=True),
     Format("collapsed", ".collapsed.txt", "perfpy.formats.collapsed",
            "Make a picture of it with flamegraph.pl {} >flame.svg, or open it"
            " at https://www.speedscope.app."),

@@ -1,7 +1,7 @@
 // What the page shows, spelled out in its address, so that Back, a reload and a
 // link lead to it: "#view=functions&function=main&file=/srv/app.py".
 //
-//   view        graph, which is not said, or functions
+//   view        graph, which is not said, functions, or lines
 //   thread      text of the choice in the menu, if it is not the first
 //   internals   on
 //   search      the text
@@ -60,7 +60,7 @@ function readAddress() {
   const order = ["ascending", "descending"].find(name => name === get("order"))
     ?? usualOrder(sort);
   return {
-    view: get("view") === "functions" ? "functions" : "graph",
+    view: ["functions", "lines"].find(name => name === get("view")) ?? "graph",
     thread: get("thread"),
     internals: get("internals") === "on",
     search: get("search"),

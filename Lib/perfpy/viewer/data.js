@@ -12,6 +12,10 @@
 //   names, originOf, fileOf     for each frame: text, index in origins, in files
 //   files                       texts
 //   threads                     [{pid, process, name, samples}]
+//   source                      the functions whose lines are known, hottest first:
+//                               {frame, first, text, changed, times}: the number of
+//                               the first line, the lines, whether the file has
+//                               changed since, [line, own time, total time]
 //   views                       folded and unfolded: the stacks without and with
 //                               the interpreter, {stacks, chains, weights}
 // A view's columns:

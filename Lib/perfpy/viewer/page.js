@@ -24,6 +24,7 @@ function startPage(profile) {
     found: null,                  // for each frame whether the search finds it
     matches: null,                // nodes or frames that it finds, when asked for
     match: -1,                    // which of them has been gone to
+    sources: FUNCTIONS,           // functions in the view of lines
   };
   const calls = {};               // by name of the view, made when first shown
   let tree, times;                // of the chosen threads
@@ -188,6 +189,7 @@ function startPage(profile) {
     byId("details").title = byId("details").textContent;
     byId("reset").disabled = !state.zoomed;
     byId("sandwich-of").hidden = frame === ROOT;
+    byId("lines-of").hidden = frame === ROOT || sourceOf(frame) < 0;
   }
 
   // ---- Search
@@ -206,6 +208,7 @@ function startPage(profile) {
     for (const chart of [flame, callers, callees]) chart.redraw();
     showFound();
     list();
+    showLines();
   }
 
   function showFound() {
@@ -364,6 +367,38 @@ function startPage(profile) {
     choose(frame);
   }
 
+  // ---- Lines
+
+  // The time of all threads, of which lines have their shares.
+  function wholeTime() {
+    const view = state.internals ? "unfolded" : "folded";
+    return calls[view].threads.reduce((sum, {times: each}) =>
+      each.reduce((part, time) => part + time, sum), 0);
+  }
+
+  const sourceOf = frame => profile.source.findIndex(source => source.frame === frame);
+
+  function showLines() {
+    if (state.view !== "lines") return;
+    const all = wholeTime();
+    const found = profile.source.filter(({frame}) => !state.found || state.found[frame]);
+    const place = found.findIndex(({frame}) => frame === state.chosen);
+    if (place >= state.sources) state.sources = place + 1;
+    byId("sources").replaceChildren(...found.slice(0, state.sources).map(source =>
+      sourceBlock(source, {
+        name: nameOf, file: fileOf, duration,
+        percent: time => percent(all ? time / all : 0),
+        open: frame => {
+          state.chosen = frame;
+          show("functions");
+          remember();
+        },
+      })));
+    byId("more-sources").hidden = found.length <= state.sources;
+    byId("sources").querySelector(`[data-frame="${state.chosen}"]`)
+      ?.scrollIntoView({block: "start"});
+  }
+
   // ---- The whole page
 
   function show(view) {
@@ -374,10 +409,11 @@ function startPage(profile) {
     showFound();
     list();
     showSandwich();
+    showLines();
   }
 
   function showTabs() {
-    for (const name of ["graph", "functions"]) {
+    for (const name of ["graph", "functions", "lines"]) {
       const isShown = name === state.view;
       byId(name).hidden = !isShown;
       byId("show-" + name).setAttribute("aria-selected", isShown);
@@ -432,6 +468,7 @@ function startPage(profile) {
       order: said.order,
       chosen: said.chosen && frameOf(...said.chosen),
     });
+    if (state.view === "lines" && !profile.source.length) state.view = "graph";
     byId("threads").selectedIndex = state.choice;
     byId("internals").checked = state.internals;
     byId("search").value = said.search;
@@ -490,6 +527,10 @@ function startPage(profile) {
 
   function listen() {
     const tabs = [byId("show-graph"), byId("show-functions")];
+    if (profile.source.length) {
+      tabs.push(byId("show-lines"));
+      byId("show-lines").hidden = false;
+    }
     tabs.forEach((tab, index) => {
       tab.onclick = () => {
         show(tab.id.slice("show-".length));
@@ -497,8 +538,10 @@ function startPage(profile) {
       };
       tab.onkeydown = event => {
         if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-        tabs[1 - index].focus();
-        tabs[1 - index].click();
+        const step = event.key === "ArrowRight" ? 1 : tabs.length - 1;
+        const other = tabs[(index + step) % tabs.length];
+        other.focus();
+        other.click();
       };
     });
     byId("threads").onchange = event => {
@@ -518,6 +561,15 @@ function startPage(profile) {
       state.chosen = tree.frames[flame.at];
       show("functions");
       remember();
+    };
+    byId("lines-of").onclick = () => {
+      state.chosen = tree.frames[flame.at];
+      show("lines");
+      remember();
+    };
+    byId("more-sources").onclick = () => {
+      state.sources += FUNCTIONS;
+      showLines();
     };
     byId("more-rows").onclick = () => {
       state.rows += ROWS;

@@ -1,0 +1,94 @@
+"""The source text of functions in a profile, with the time of each line.
+
+Read when a page is written, and only of functions that have time: a page says
+no more of a program than it has to.  Called by html.py.
+"""
+
+import ast
+import datetime
+import os
+import tokenize
+import typing
+
+from perfpy import table
+from perfpy.profile import Kind
+
+MOST_FUNCTIONS = 300
+MOST_LINES = 1000           # of a function
+AROUND = 3                  # lines to show where no function is found
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef,
+              ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+class Source(typing.NamedTuple):
+    """A function whose lines were seen."""
+
+    function: object        # its Frame, without a line
+    first: int              # number of the first line of the text
+    text: list              # of its lines; none if it cannot be had
+    times: dict             # line: (own, total)
+    has_changed: bool       # since the recording
+
+
+class _File:
+    """A source file, as far as it can be read."""
+
+    def __init__(self, path, recorded):
+        self.lines, self.has_changed, self._spans = [], False, []
+        try:
+            self.has_changed = (recorded is not None
+                                and os.stat(path).st_mtime > recorded)
+            with tokenize.open(path) as file:
+                text = file.read()
+            self.lines = text.splitlines()
+            self._spans = sorted(
+                ((node.lineno, node.end_lineno) for node
+                 in ast.walk(ast.parse(text)) if isinstance(node, _FUNCTIONS)),
+                key=lambda span: span[1] - span[0])
+        except (OSError, SyntaxError, ValueError, RecursionError,
+                MemoryError):
+            pass            # the times of lines are known all the same
+
+    def span(self, lines):
+        """Return the first and last line of the function with these."""
+        low, high = min(lines), max(lines)
+        for first, last in self._spans:
+            if first <= low and high <= last:
+                return first, min(last, first + MOST_LINES - 1)
+        return max(1, low - AROUND), min(high + AROUND, low + MOST_LINES)
+
+
+def of_profile(profile):
+    """Return a Source for each function with lines, the hottest first."""
+    functions = {}
+    rows = table.rows_of(profile, table.Choice(lines=True, imports=True))
+    for row in rows:
+        if row.frame.kind is Kind.PYTHON and row.frame.line:
+            functions.setdefault(row.frame.function, {})[row.frame.line] = (
+                row.own, row.total)
+    hottest = sorted(functions.items(), key=lambda item: (
+        -sum(own for own, _ in item[1].values()),
+        -max(total for _, total in item[1].values()), item[0][:2]))
+    recorded = _recorded(profile)
+    directory = profile.meta.get("directory", "")
+    files = {}
+    result = []
+    for function, times in hottest[:MOST_FUNCTIONS]:
+        path = os.path.join(directory, function.file)
+        if path not in files:
+            files[path] = _File(path, recorded)
+        file = files[path]
+        first, last = file.span(times)
+        result.append(Source(function, first, file.lines[first - 1:last],
+                             times, file.has_changed))
+    return result
+
+
+def _recorded(profile):
+    """Return when it was, as the times of files have it, or None."""
+    try:
+        return datetime.datetime.fromisoformat(
+            profile.meta["started"]).timestamp()
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,55 @@
+// The view of the source: functions with their lines, and the time of each.
+
+const FUNCTIONS = 20;             // with text, at first and with each "more"
+
+// Returns the element of a function's lines.
+//   source                       as data.js describes it
+//   page                         {name(frame), file(frame), percent(time),
+//                                duration(time), open(frame)}
+function sourceBlock(source, page) {
+  const {frame, first, text, changed} = source;
+  const times = new Map(source.times.map(([line, own, total]) => [line, {own, total}]));
+  const block = element("section", undefined, "source");
+  block.dataset.frame = frame;
+  const head = element("h3");
+  const button = element("button", page.name(frame));
+  button.title = "Callers and callees";
+  button.onclick = () => page.open(frame);
+  head.append(button, " ", element("span", `${page.file(frame)}:${first}`, "file"));
+  block.append(head);
+  const notes = [changed && "the file has changed since the recording",
+                 !text.length && "the file could not be read"].filter(Boolean);
+  if (notes.length) block.append(element("p", notes.join("; "), "note"));
+  const table = element("table");
+  table.setAttribute("aria-label", `Lines of ${page.name(frame)}`);
+  const last = text.length ? first + text.length - 1 : first - 1;
+  const numbers = [];
+  for (let line = first; line <= last; line++) numbers.push(line);
+  for (const line of times.keys()) if (line < first || line > last) numbers.push(line);
+  const heads = element("tr");
+  for (const [title, style] of [["Line", "number"], ["Self", "number"],
+                                ["Total", "number"], ["Text", ""]]) {
+    const cell = element("th", title, style);
+    cell.scope = "col";
+    heads.append(cell);
+  }
+  table.append(heads);
+  for (const line of numbers) {
+    const row = element("tr");
+    row.append(element("td", line, "number"));
+    const {own, total} = times.get(line) ?? {};
+    for (const time of [own, total]) {
+      const cell = element("td", time ? page.percent(time) : "", "number");
+      if (time) {
+        cell.style.setProperty("--share", page.percent(time).replace(" ", ""));
+        cell.title = page.duration(time);
+      }
+      row.append(cell);
+    }
+    row.append(element("td", text[line - first] ?? "", "code"));
+    if (own) row.className = "hot";
+    table.append(row);
+  }
+  block.append(table);
+  return block;
+}

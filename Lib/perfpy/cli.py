@@ -211,6 +211,9 @@ def _add_diff(subcommands):
         "an estimate of the error.", allow_abbrev=False)
     parser.add_argument("before", help="a recording")
     parser.add_argument("after", help="another one")
+    parser.add_argument("-o", "--output", metavar="FILE.html",
+                        help="write a page, too, with a flame graph of the "
+                        "changes")
     parser.add_argument("--top", type=_positive(int), metavar="N", default=15,
                         help="print N functions (default: %(default)s)")
     parser.add_argument("--only", metavar="mine|PATTERN", default="",

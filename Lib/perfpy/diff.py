@@ -13,7 +13,8 @@ import math
 import sys
 import typing
 
-from perfpy import classify, recording, table, totals, units
+from perfpy import (classify, diffpage, files, output, recording, table,
+                    totals, units)
 from perfpy.profile import Frame, Kind
 
 SURE = 3.0              # errors by which a change that is listed exceeds 0
@@ -193,6 +194,16 @@ def main(options):
           f"{units.noun(after)}"
           + (f", {relative(whole)}" if whole.is_sure else ""))
     write(rows, after, sys.stdout, options.top)
+    if options.output:
+        try:
+            output.check_writable(options.output)
+            with files.replaced(options.output) as new, open(
+                    new, "wb") as file:
+                diffpage.write(before, after, file)
+        except (OSError, output.OutputError) as error:
+            print(f"perfpy: {error}", file=sys.stderr)
+            return 1
+        print(f"perfpy: Open {options.output} in a browser.", file=sys.stderr)
     if (options.fail_above is not None
             and is_worse(rows, whole, options.fail_above)):
         print(f"perfpy: slower than before by more than "

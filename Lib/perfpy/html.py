@@ -49,14 +49,14 @@ HIDDEN = ("gil",)   # of what is known: not for people
 PIECE = 1 << 18     # bytes of packed data to write at a time, at least
 
 
-def write(profile, file, has_source=True):
+def write(profile, file, has_source=True, is_diff=False):
     script = _script()
     parts = {
         "policy": [_policy(script)],
         "title": [html.escape(profile.meta.get("command", "profile"))],
         "style": [(VIEWER / "page.css").read_text(encoding="utf-8")],
         "script": [script],
-        "data": _as_text(_packed(_pieces(profile, has_source))),
+        "data": _as_text(_packed(_pieces(profile, has_source, is_diff))),
     }
     template = (VIEWER / "page.html").read_text(encoding="utf-8")
     # Every second piece is a name in double braces.
@@ -105,7 +105,7 @@ def _packed(pieces):
     yield packer.flush()
 
 
-def _pieces(profile, has_source):
+def _pieces(profile, has_source, is_diff):
     sources = source.of_profile(profile) if has_source else []
     profile = profile.functions()
     folded = profile.folded()
@@ -117,7 +117,8 @@ def _pieces(profile, has_source):
              "unfolded": _View(profile, numbers)}
     description = json.dumps(
         _description(profile, origins, views)
-        | {"source": _sources(profile, sources, numbers)}).encode("ascii")
+        | {"source": _sources(profile, sources, numbers),
+           "isDiff": is_diff}).encode("ascii")
     yield len(description).to_bytes(4, "little")
     yield description
     for view in views.values():

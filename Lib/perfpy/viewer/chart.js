@@ -16,7 +16,7 @@ const LABEL_FONT = 'system-ui, "DejaVu Sans", sans-serif';
 class Chart {
   // An element to draw in, and what the page knows about frames:
   //   name(frame), describe(tree, node)   texts
-  //   paint(frame)                        {fill, text, italic, stripe}: colours,
+  //   paint(frame, node)                  {fill, text, italic, stripe}: colours,
   //                                       stripe is that of stripes, if any
   // and what it does about events:
   //   onOpen(node)                        a frame is clicked
@@ -59,7 +59,7 @@ class Chart {
     this.container.shownFrames = () => this.rows.flatMap((row, depth) =>
       row.map(({node, x, width}) => ({
         node, x, width, y: this.top(depth), name: page.name(this.tree.frames[node]),
-        ...page.paint(this.tree.frames[node]),
+        ...page.paint(this.tree.frames[node], node),
       })));
   }
 
@@ -169,7 +169,7 @@ class Chart {
   drawRow(context, row, y) {
     const {frames} = this.tree;
     for (const {node, x, width} of row) {
-      const {fill, text, italic, stripe} = this.page.paint(frames[node]);
+      const {fill, text, italic, stripe} = this.page.paint(frames[node], node);
       const room = width > 3 ? width - 1 : width;
       context.fillStyle = fill;
       context.fillRect(x, y, room, ROW_HEIGHT - 1);

@@ -16,6 +16,7 @@
 //                               {frame, first, text, changed, times}: the number of
 //                               the first line, the lines, whether the file has
 //                               changed since, [line, own time, total time]
+//   isDiff                      whether it compares: thread 0 is after, 1 before
 //   views                       folded and unfolded: the stacks without and with
 //                               the interpreter, {stacks, chains, weights}
 // A view's columns:

@@ -8,6 +8,7 @@ const SHADES = 2;                 // of each colour, so that neighbours differ, 
                                   // for stripes
 const NARROW = 3;                 // pixels: too narrow to find
 const WIDE = 40;                  // pixels: wide enough to read a little
+const CHANGES = 8;                // steps of colour, of a comparison
 const TYPING = 300;               // milliseconds after which the address follows
 
 function startPage(profile) {
@@ -29,6 +30,7 @@ function startPage(profile) {
   const calls = {};               // by name of the view, made when first shown
   let tree, times;                // of the chosen threads
   let functions;                  // frames in the list, in its order
+  let sides;                      // of a comparison: trees after and before
 
   // ---- Words
 
@@ -58,6 +60,13 @@ function startPage(profile) {
     `${name}\n${fileOf(frame)}`.toLowerCase());
 
   function timesText(inTree, node) {
+    if (profile.isDiff && inTree === tree) {
+      const {before, after} = changeOf(node);
+      const change = after - before;
+      return `${duration(before)} before, ${duration(after)} after: `
+        + (change < 0 ? "−" : "+") + duration(Math.abs(change))
+        + (before ? ` (${change < 0 ? "−" : "+"}${percent(Math.abs(change) / before)})` : " (new)");
+    }
     const own = inTree.own[node];
     return `total ${amount(inTree.totals[node])}` + (own ? `, self ${amount(own)}` : "");
   }
@@ -94,6 +103,11 @@ function startPage(profile) {
       text: written(parts("quiet")),
     });
     palette = {root: paint(parts("root")), vivid: [], dim: []};
+    for (const name of ["more", "less"]) {
+      palette[name] = Array.from({length: CHANGES + 1}, (_, step) => paint(
+        parts("same").map((part, index) =>
+          part + (parts(name)[index] - part) * step / CHANGES)));
+    }
     profile.origins.forEach((origin, number) => {
       const colours = [parts(`${origin}-0`), parts(`${origin}-1`)];
       for (const colour of colours) {
@@ -110,6 +124,21 @@ function startPage(profile) {
     const isDim = state.found && !state.found[frame];
     return (isDim ? palette.dim : palette.vivid)[
       profile.originOf[frame] * SHADES + shades[frame]];
+  }
+
+  // The colour of a change: from that of the page to that of more or of less, the
+  // stronger the larger the change is, as a share of what was there.
+  function paintChange(frame, node) {
+    if (frame === ROOT) return palette.root;
+    const {before, after} = changeOf(node);
+    const share = Math.max(-1, Math.min(1, (after - before) / (Math.max(before, after) || 1)));
+    const step = Math.round(Math.abs(share) * CHANGES);
+    const colour = palette[share > 0 ? "more" : "less"][step];
+    return state.found && !state.found[frame] ? {...palette.dim[0], fill: colour.fill} : colour;
+  }
+
+  function changeOf(node) {
+    return {after: sides[0].totals[node], before: sides[1].totals[node]};
   }
 
   function swatch(origin) {
@@ -148,7 +177,7 @@ function startPage(profile) {
       + "than a pixel and left out; ";
 
   const flame = new Chart("flame", {
-    name: nameOf, describe, paint,
+    name: nameOf, describe, paint: profile.isDiff ? paintChange : paint,
     onHover: hover,
     onOpen: zoom,
     onMove: reveal,
@@ -185,7 +214,8 @@ function startPage(profile) {
     byId("details").replaceChildren(
       element("strong", nameOf(frame)), " ", element("span", fileOf(frame), "file"),
       [labelOf(frame), `total ${amount(tree.totals[flame.at])}`, own && `self ${amount(own)}`]
-        .filter(Boolean).map(text => ` · ${text}`).join(""));
+        .filter(Boolean).map(text => ` · ${text}`).join(""),
+      profile.isDiff ? ` · ${timesText(tree, flame.at)}` : "");
     byId("details").title = byId("details").textContent;
     byId("reset").disabled = !state.zoomed;
     byId("sandwich-of").hidden = frame === ROOT;
@@ -427,6 +457,7 @@ function startPage(profile) {
     calls[view] ??= callsOf(profile.views[view]);
     tree = treeOf(calls[view], choices[state.choice].threads);
     times = timesOf(tree, profile.names.length);
+    if (profile.isDiff) sides = [0, 1].map(side => treeOf(calls[view], [side]));
     state.zoomed = zoomNode(tree, names, nameOf);
     flame.show(tree, state.zoomed);
     showDetails();
@@ -489,6 +520,17 @@ function startPage(profile) {
       byId("meta").append(element("dt", name), element("dd", value));
     }
     byId("about").hidden = !Object.keys(meta).length;
+    if (profile.isDiff) {
+      for (const [name, text] of [["less", "less than before"], ["same", "the same"],
+                                  ["more", "more than before"]]) {
+        const item = element("li");
+        const colour = element("span", undefined, "swatch");
+        colour.style.background = `var(--${name})`;
+        item.append(colour, text);
+        byId("legend").append(item);
+      }
+      return;
+    }
     const present = new Set(profile.originOf);
     profile.labels.forEach((label, origin) => {
       if (!present.has(origin)) return;
@@ -501,6 +543,13 @@ function startPage(profile) {
 
   // All, each process that is not alone, each thread that is not alone in one.
   function fillThreads() {
+    if (profile.isDiff) {
+      ["after", "before"].forEach((title, side) => {
+        byId("threads").append(new Option(`as wide as ${title}`, side));
+        choices.push({title, threads: [side]});
+      });
+      return;
+    }
     const add = (title, label, threads) => {
       byId("threads").append(new Option(label, choices.length));
       choices.push({title, threads});

@@ -1,8 +1,8 @@
 """A page that compares two recordings: a differential flame graph.
 
 It is the page of both at once, as if they were two threads: the widths are
-those of the later one, or of the earlier one if that is chosen, and the colours
-say by how much each function has changed there.  Called by diff.py.
+those of the later one, or of the earlier one if that is chosen, and the
+colours say by how much each function has changed there.  Called by diff.py.
 """
 
 import collections

@@ -10,6 +10,7 @@ from perfpy import classify, totals, units, walltime
 from perfpy.classify import LABELS, Origin
 from perfpy.fold import is_import
 from perfpy.formats import thread_name
+from perfpy.marks import START_UP
 from perfpy.profile import NO_STACK, Frame, Kind
 
 # Shares of the time that are not worth a line.
@@ -35,7 +36,6 @@ MOSTLY_OTHERS = 2
 
 # How a program begins, which is one row unless asked for.
 BEGINNING = Frame("(start-up and imports)", "see --imports", Kind.MARK)
-_START_UP = "(start-up)"
 
 
 def printable(text):
@@ -180,7 +180,7 @@ def rows_of(profile, choice):
     beginning = None
     for frame, origin in zip(profile.frames, origins):
         if not choice.imports and (is_import(frame)
-                                   or frame == (_START_UP, "", Kind.MARK)):
+                                   or frame == START_UP):
             if beginning is None:
                 beginning = len(frames)
                 frames.append((BEGINNING, Origin.MARK))

@@ -111,6 +111,15 @@ _PyPerf_IsThere(const _PyInterpreterFrame *frame, _PyPerf_StackBounds bounds)
                || (uintptr_t)frame < bounds.low);
 }
 
+/* Is frame where only entry frames are?  If it is none, something else has come
+ * to lie there. */
+static inline int
+_PyPerf_IsOnStack(const _PyInterpreterFrame *frame, _PyPerf_StackBounds bounds)
+{
+    return (uintptr_t)frame > bounds.stack_pointer
+           && (uintptr_t)frame < bounds.end;
+}
+
 /* Does an evaluator with labels, or what stands in for one, still run? */
 static inline int
 _PyPerf_IsLive(const _PyInterpreterFrame *entry)
@@ -133,6 +142,9 @@ _PyPerf_Caller(PyThreadState *tstate, _PyPerf_StackBounds bounds)
         frame = frame->previous;
     }
     while (_PyPerf_IsThere(frame, bounds) && !_PyPerf_IsEntry(frame)) {
+        if (_PyPerf_IsOnStack(frame, bounds)) {
+            return NULL;
+        }
         frame = frame->previous;
     }
     if (!_PyPerf_IsThere(frame, bounds)) {
@@ -145,7 +157,7 @@ _PyPerf_Caller(PyThreadState *tstate, _PyPerf_StackBounds bounds)
         return frame;
     }
     frame = frame->previous;
-    return _PyPerf_IsThere(frame, bounds) && _PyPerf_IsStandIn(frame)
+    return _PyPerf_IsOnStack(frame, bounds) && _PyPerf_IsStandIn(frame)
            && _PyPerf_IsLive(frame) ? frame : NULL;
 }
 

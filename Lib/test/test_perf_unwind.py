@@ -163,7 +163,8 @@ class DebuggerTest(unittest.TestCase):
             self.assertIn("builtin_id", names, result.stdout)
             stacks[option] = [
                 name for name in names
-                if not name.startswith(("_PyPerf", "call_", "_PyEval"))]
+                if not name.startswith(("_PyPerf", "call_", "_PyEval",
+                                        "_TAIL_CALL_"))]
         self.assertIn("_start", stacks[""])
         self.assertIn("list_sort_impl", stacks[""])
         for option, names in stacks.items():

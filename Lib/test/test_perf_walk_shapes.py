@@ -81,7 +81,7 @@ class ShapeTest(PerfTestCase):
         def recurse(n):
             if n == 0:
                 walks.append(self.walk())
-            elif n % 3 == 0:
+            elif n % 6 == 0:
                 sorted([n - 1], key=recurse)
             else:
                 recurse(n - 1)

@@ -269,6 +269,7 @@ class Doctor:
 
     def judge(self, profile):
         """Say whether the profile shows the functions of the script."""
+        profile = profile.functions()
         whole = profile.duration()
         shares = {frame.name: total / whole for frame, (_, total)
                   in zip(profile.frames, profile.totals())

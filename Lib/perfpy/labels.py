@@ -22,25 +22,28 @@ def names(image):
 
     It gives a name and a line, which is 0 if it is not told, or None.
     """
-    found = {}
+    files = []                  # (sorted starts, what is there)
     while image:
         for path in _files(image):
             data = _content(path)
             if data is None:
                 continue
             read = _of_jitdump if data.startswith(_JITDUMP_HEAD) else _of_map
+            found = {}
             for start, end, *name in read(data):
                 found.setdefault(start, (end, tuple(name)))
-        # A child that C code has forked runs functions its parent named.
+            files.append((sorted(found), found))
+        # A child that C code has forked runs functions its parent named.  But
+        # what a child names itself may be something else in its parent.
         image = image.parent
-    starts = sorted(found)
 
     def name_of(label):
-        place = bisect.bisect_left(starts, label) - 1
-        if place >= 0:
-            end, name = found[starts[place]]
-            if label <= end:
-                return name
+        for starts, found in files:
+            place = bisect.bisect_left(starts, label) - 1
+            if place >= 0:
+                end, name = found[starts[place]]
+                if label <= end:
+                    return name
         return None
     return name_of
 

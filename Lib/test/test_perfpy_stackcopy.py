@@ -215,11 +215,39 @@ class FilesTest(unittest.TestCase):
         self.assertEqual(
             [name_of(address) for address in (
                 0x1000, 0x1008, 0x1010, 0x1018, 0x1020, 0x1021, 8)],
-            [None, "py::f g:/b c.py", "py::f g:/b c.py", "py::h:/a.py",
-             "py::h:/a.py", None, None])
+            [None, ("py::f g:/b c.py", 0), ("py::f g:/b c.py", 0),
+             ("py::h:/a.py", 0), ("py::h:/a.py", 0), None, None])
         # A child that nobody told has its parent's.
         child = Image(1, 1 << 30, 0, Image(0, pid))
-        self.assertEqual(labels.names(child)(0x1018), "py::h:/a.py")
+        self.assertEqual(labels.names(child)(0x1018), ("py::h:/a.py", 0))
+
+    def test_names_and_lines(self):
+        pid = (1 << 30) + os.getpid()
+        path = f"/tmp/perf-{pid}.map"
+        with open(path, "w") as file:
+            file.write("1000 e py::f:/a.py\n"      # as large as with lines
+                       "100e 4 py::f:/a.py:7\n"
+                       "1012 e py::f:/a.py\n"      # code without line
+                       "1020 2 py::f:/a.py:9\n"
+                       "1030 e py::g:/a.py\n1022 e py::f:/a.py:12\n"
+                       "103e 2 py::g:/a.py:x\n"
+                       "1040 10 py::h:/a.py:5\n")  # the file's own name
+        self.addCleanup(os.unlink, path)
+        # What a child has named itself is another function in its parent.
+        parent = Image(0, pid + 1)
+        path = f"/tmp/perf-{pid + 1}.map"
+        with open(path, "w") as file:
+            file.write("1004 8 py::q:/a.py\n1100 10 py::p:/a.py\n")
+        self.addCleanup(os.unlink, path)
+        name_of = labels.names(Image(1, pid, 0, parent))
+        self.assertEqual(name_of(0x1108), ("py::p:/a.py", 0))
+        f, g = "py::f:/a.py", "py::g:/a.py"
+        self.assertEqual(
+            [name_of(address) for address in (
+                0x1008, 0x100f, 0x1011, 0x1013, 0x1021, 0x1023, 0x1038, 0x103f,
+                0x1048)],
+            [(f, 0), (f, 7), (f, 7), (f, 0), (f, 9), (f, 12), (g, 0),
+             ("py::g:/a.py:x", 0), ("py::h:/a.py:5", 0)])
 
 
 class PlacesTest(unittest.TestCase):

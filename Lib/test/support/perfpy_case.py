@@ -55,6 +55,7 @@ def clean_environment(**variables):
 
 def shares(profile, kinds=frozenset({Kind.PYTHON})):
     """Return the share of all time of each function, by its name."""
+    profile = profile.functions()
     whole = profile.duration()
     result = {}
     for frame, (_, total) in zip(profile.frames, profile.totals()):

@@ -21,10 +21,4 @@
 #define _PyPerfBase_LOCK_INTERPRETERS() ((void)0)
 #define _PyPerfBase_UNLOCK_INTERPRETERS() ((void)0)
 
-/* Other bases have these in a header. */
-#define HEAD_LOCK(runtime) \
-    PyThread_acquire_lock((runtime)->interpreters.mutex, WAIT_LOCK)
-#define HEAD_UNLOCK(runtime) \
-    PyThread_release_lock((runtime)->interpreters.mutex)
-
 #endif /* !Py_INTERNAL_PERF_FACTS_H */

@@ -39,6 +39,7 @@ PAGES = (
     "design/frame_labels.rst",
     "design/index.rst",
     "design/reliability.rst",
+    "design/upstream.rst",
     "design/whole_stacks.rst",
     "howto/perf_jitdump.rst",
     "howto/perf_packages.rst",

@@ -48,6 +48,11 @@ def _innermost_pid(pid):
     return pid
 
 
+def map_of(pid):
+    """Return the name of the file in which a process names its functions."""
+    return f"/proc/{pid}/root/tmp/perf-{_innermost_pid(pid)}.map"
+
+
 def _mapped(pid):
     """Return the paths of files that it has mapped as code."""
     with open(f"/proc/{pid}/maps", errors="surrogateescape") as maps:
@@ -68,7 +73,7 @@ def find(pid):
             raise AttachError(f"process {pid} belongs to user {_user(owner)}; "
                               "become that user or root, for instance by sudo")
         program = os.readlink(f"/proc/{pid}/exe")
-        map_name = f"/proc/{pid}/root/tmp/perf-{_innermost_pid(pid)}.map"
+        map_name = map_of(pid)
         jitdump = _mapped_jitdump(pid)
         has_map = os.path.exists(map_name)
     except (FileNotFoundError, ProcessLookupError) as error:
@@ -80,7 +85,8 @@ def find(pid):
         raise NamelessError(
             f"process {pid} does not name its Python functions: start it with "
             "-X perf or PYTHONPERFSUPPORT=1, or let it call "
-            'sys.activate_stack_trampoline("perf")')
+            'sys.activate_stack_trampoline("perf"); perfpy can do that in '
+            "Python 3.14 or newer, unless --no-activate")
     return Target(pid, program, jitdump)
 
 

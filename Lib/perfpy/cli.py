@@ -93,6 +93,13 @@ def choice_of(options):
                         options.lines)
 
 
+def _add_no_activate(parser):
+    parser.add_argument("--no-activate", action="store_true",
+                        help="leave a process alone that does not name its "
+                        "functions, instead of switching that on meanwhile, "
+                        "which takes Python 3.14")
+
+
 def _add_no_source(parser):
     parser.add_argument("--no-source", action="store_true",
                         help="leave the text of functions out of the page")
@@ -145,6 +152,7 @@ def _add_run(subcommands):
                         action="extend",
                         help="record running processes, and their children, "
                         "instead of a script")
+    _add_no_activate(parser)
     parser.add_argument("--duration", type=_positive(float), metavar="SECONDS",
                         help="with --attach: for so long "
                         f"(default: {ATTACH_SECONDS:g}), or until Ctrl-C")
@@ -174,6 +182,7 @@ def _add_top(subcommands):
                         help="the interpreter of a script")
     parser.add_argument("--perf", metavar="PROGRAM",
                         help="perf (default: $PERF, or perf)")
+    _add_no_activate(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("-m", dest="module", action="store_true",
                       help="run a module, as python -m does")

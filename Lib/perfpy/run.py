@@ -11,8 +11,9 @@ import shutil
 import sys
 import time
 
-from perfpy import (attach, classify, clean, collect, family, nothing, output,
-                    permissions, recording, table, units, unwinding, which)
+from perfpy import (activate, attach, classify, clean, collect, family,
+                    nothing, output, permissions, recording, table, units,
+                    unwinding, which)
 from perfpy.advice import advice
 from perfpy.cli import choice_of, take_python_options
 from perfpy.interpreter import InterpreterError
@@ -301,6 +302,15 @@ def run_command(session, options):
 
 def run_attached(session, options):
     """Record a running process; return whether all went well."""
+    with contextlib.ExitStack() as stack:
+        if not options.no_activate:
+            stack.enter_context(activate.activated(
+                options.attach, session.say, session.format == RAW))
+        return record_attached(session, options)
+
+
+def record_attached(session, options):
+    """The same, of one that names its functions."""
     targets = attach.find_all(options.attach)
     session.prepare(attach.has_labels(targets[0]))
     session.meta["command"] = ", ".join(

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from perfpy import (attach, collect, family, output, run, table,
+from perfpy import (activate, attach, collect, family, output, run, table,
                     unwinding)
 from perfpy.interpreter import InterpreterError
 from perfpy.launch import Command, exit_like
@@ -313,6 +313,13 @@ def _output_to(file):
 
 
 def top_attached(top, pid):
+    with contextlib.ExitStack() as stack:
+        if not top.options.no_activate:
+            stack.enter_context(activate.activated([pid], print))
+        return _top_attached(top, pid)
+
+
+def _top_attached(top, pid):
     target = attach.find_all([pid])[0]
     with _blocked_signals():
         top.start(family.with_children([pid]), attach.has_labels(target))

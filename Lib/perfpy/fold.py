@@ -6,7 +6,8 @@ libraries stand directly below their Python caller.  It also loses the way into
 the interpreter: all that is outside of the outermost Python function, if this
 is nothing but the interpreter, the C library, and functions without a name.
 The functions by which the interpreter imports a module become one mark,
-"(import)".
+"(import)", and those by which asyncio's event loop comes to a task, or waits,
+"(event loop)": below it stand coroutines and callbacks.
 
 A stack without Python functions stays as it is.  There the internals are all
 there is to see.  Marks stay everywhere.
@@ -22,12 +23,18 @@ from perfpy import profile as model
 from perfpy.profile import NO_STACK, UNKNOWN, Frame, Kind
 
 IMPORT = Frame("(import)", "", Kind.MARK)
+LOOP = Frame("(event loop)", "", Kind.MARK)
 
 _C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux.*|ld-musl.*|ld)[.-].*")
 _IMPORTLIB = "<frozen importlib._bootstrap"
 
+_ASYNCIO = re.compile(r".*/asyncio/(base_events|events|runners|tasks|"
+                      r"selector_events|unix_events)\.py", re.DOTALL)
+_MACHINERY = re.compile(r"run|(Runner|BaseEventLoop|BaseSelectorEventLoop|"
+                        r"_UnixSelectorEventLoop|Handle|Task)\.\w+")
+
 # What becomes of a frame below a Python function, and of that.
-_STAYS, _GOES, _IMPORTS = range(3)
+_STAYS, _GOES, _IMPORTS, _LOOPS = range(4)
 
 
 def is_import(frame):
@@ -36,19 +43,32 @@ def is_import(frame):
                                and frame.file.startswith(_IMPORTLIB))
 
 
+def is_loop(frame):
+    """Return whether the function is part of asyncio's event loop."""
+    return frame == LOOP or frame.kind is Kind.PYTHON and bool(
+        _ASYNCIO.fullmatch(frame.file) and _MACHINERY.fullmatch(frame.name))
+
+
+def _fate(frame):
+    if frame.kind is Kind.INTERPRETER:
+        return _GOES
+    if is_import(frame):
+        return _IMPORTS
+    return _LOOPS if is_loop(frame) else _STAYS
+
+
 def folded(profile):
     result = model.Profile()
     result.meta.update(profile.meta)
-    fate = [_GOES if frame.kind is Kind.INTERPRETER
-            else _IMPORTS if is_import(frame) else _STAYS
-            for frame in profile.frames]
+    fate = list(map(_fate, profile.frames))
     new_frame = [None] * len(fate)      # made when one is needed
     in_python = profile.in_python()
     needed = _needed(profile, in_python)
     surroundings = {NO_STACK: NO_STACK}
     place = array.array("i")            # index here: index in the result
     add_place, add_stack = place.append, result.add_stack
-    imported = None
+    marks = {_IMPORTS: IMPORT, _LOOPS: LOOP}
+    mark_numbers = {}                   # of those that are in the result
     stack = -1
     for parent, frame in profile.stacks:
         stack += 1
@@ -68,13 +88,13 @@ def folded(profile):
             if above is None:
                 above = surroundings[parent] = _add_surroundings(
                     profile, result, parent)
-        if what == _IMPORTS:
-            if imported is None:
-                imported = result.add_frame(IMPORT)
-            if above != NO_STACK and result.stack_frames[above] == imported:
+        if what in marks:
+            number = mark_numbers.get(what)
+            if number is None:
+                number = mark_numbers[what] = result.add_frame(marks[what])
+            if above != NO_STACK and result.stack_frames[above] == number:
                 add_place(above)
                 continue
-            number = imported
         else:
             number = new_frame[frame]
             if number is None:

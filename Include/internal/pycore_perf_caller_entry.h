@@ -111,8 +111,8 @@ _PyPerf_IsThere(const _PyInterpreterFrame *frame, _PyPerf_StackBounds bounds)
                || (uintptr_t)frame < bounds.low);
 }
 
-/* Is frame where only entry frames are?  If it is none, something else has come
- * to lie there. */
+/* Is frame where only entry frames are?  If it is none, something else has
+ * come to lie there. */
 static inline int
 _PyPerf_IsOnStack(const _PyInterpreterFrame *frame, _PyPerf_StackBounds bounds)
 {

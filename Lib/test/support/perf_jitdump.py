@@ -25,6 +25,8 @@ FILE_HEADER = "IIIIIIQQ"
 RECORD_HEADER = "IIQ"
 LOAD_FIELDS = "IIQQQQ"
 UNWINDING_FIELDS = "QQQ"
+DEBUG_FIELDS = "QQ"
+DEBUG_ENTRY = "QII"
 
 ALIGNMENT = 8
 
@@ -70,6 +72,14 @@ class UnwindingInfo(Record):
     mapped_size: int
     eh_frame: bytes
     eh_frame_hdr: bytes
+    padding: bytes
+
+
+@dataclasses.dataclass
+class DebugInfo(Record):
+    code_addr: int
+    nr_entry: int
+    entries: list           # of (address, line, discriminator, file name)
     padding: bytes
 
 
@@ -173,6 +183,8 @@ class Jitdump:
             return self._read_load(common, start, end, what)
         if kind == JIT_CODE_UNWINDING_INFO:
             return self._read_unwinding(common, start, end, what)
+        if kind == JIT_CODE_DEBUG_INFO:
+            return self._read_debug(common, start, end, what)
         return Record(*common)
 
     def _read_load(self, common, start, end, what):
@@ -192,6 +204,22 @@ class Jitdump:
                         raw_name=self._data[name_start:name_end],
                         code=self._data[code_start:code_end],
                         padding=self._data[code_end:end])
+
+    def _read_debug(self, common, start, end, what):
+        fields = self._unpack(DEBUG_FIELDS, start, end, what)
+        place = start + struct.calcsize(self._order + DEBUG_FIELDS)
+        entries = []
+        for _ in range(fields[1]):
+            entry = self._unpack(DEBUG_ENTRY, place, end, what)
+            place += struct.calcsize(self._order + DEBUG_ENTRY)
+            name_end = self._data.find(b"\0", place, end)
+            if name_end < 0:
+                raise JitdumpError(f"offset {place}: the name in {what} has "
+                                   "no end")
+            entries.append((*entry, self._data[place:name_end]))
+            place = name_end + 1
+        return DebugInfo(*common, *fields, entries=entries,
+                         padding=self._data[place:end])
 
     def _read_unwinding(self, common, start, end, what):
         fields = self._unpack(UNWINDING_FIELDS, start, end, what)

@@ -161,8 +161,9 @@ write_bytes(Writer *writer, const char *bytes, size_t length)
     writer->length += length;
 }
 
-static void
-write_number(Writer *writer, uintptr_t number, unsigned int base)
+/* There are thousands at start-up: the compiler has to know the base. */
+static inline void
+write_number(Writer *writer, uintptr_t number, const unsigned int base)
 {
     char digits[3 * sizeof(number)];
     size_t start = sizeof(digits);
@@ -173,6 +174,18 @@ write_number(Writer *writer, uintptr_t number, unsigned int base)
     write_bytes(writer, digits + start, sizeof(digits) - start);
 }
 
+static void
+write_hexadecimal(Writer *writer, uintptr_t number)
+{
+    write_number(writer, number, 16);
+}
+
+static void
+write_decimal(Writer *writer, uintptr_t number)
+{
+    write_number(writer, number, 10);
+}
+
 size_t
 _PyPerfLines_WriteEntries(const _PyPerfSymbol *symbol, char *buffer,
                           size_t size)
@@ -181,14 +194,14 @@ _PyPerfLines_WriteEntries(const _PyPerfSymbol *symbol, char *buffer,
     _PyPerfLineCursor cursor = {0};
     _PyPerfLineRun run;
     while (_PyPerfLines_Next(symbol, &cursor, &run)) {
-        write_number(&writer, run.start, 16);
+        write_hexadecimal(&writer, run.start);
         write_bytes(&writer, " ", 1);
-        write_number(&writer, run.end - run.start, 16);
+        write_hexadecimal(&writer, run.end - run.start);
         write_bytes(&writer, " ", 1);
         write_bytes(&writer, symbol->name, symbol->length);
         if (run.line >= 0) {
             write_bytes(&writer, ":", 1);
-            write_number(&writer, (uintptr_t)run.line, 10);
+            write_decimal(&writer, (uintptr_t)run.line);
         }
         write_bytes(&writer, "\n", 1);
     }

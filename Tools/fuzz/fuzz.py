@@ -32,7 +32,7 @@ TARGETS = [*WRITERS, READER]
 
 # Only these are instrumented; forget_symbols.c includes perf_labels.c.
 OURS = ["Objects/codesymbol.c", "Python/perf_file.c", "Python/perf_hook.c",
-        "Python/perf_jitdump.c", "Python/perf_map.c",
+        "Python/perf_jitdump.c", "Python/perf_lines.c", "Python/perf_map.c",
         "Python/perf_process.c", "Python/perf_trampoline.c",
         "Tools/fuzz/forget_symbols.c"]
 COVERAGE = ["-fsanitize-coverage=inline-8bit-counters,pc-table"]

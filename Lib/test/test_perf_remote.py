@@ -16,12 +16,12 @@ SCRIPT = """
         return sum(range(100))
 
     def loop():
+        print("ready", flush=True)
         while not sys.is_stack_trampoline_active():
             inner()
         for _ in range(1000):
             inner()
 
-    print("ready", flush=True)
     loop()
     def called_later():
         pass

@@ -265,7 +265,7 @@ class Doctor:
                 return False
             profile = recording.load(os.path.join(work,
                                                   "doctor" + recording.SUFFIX))
-        return self.judge(profile)
+        return self.judge(profile.functions())
 
     def judge(self, profile):
         """Say whether the profile shows the functions of the script."""

@@ -332,7 +332,11 @@ def _top_attached(top, pid):
 
 
 def top_command(top, options):
-    """Show a script while it runs, and exit as it does."""
+    """Show a script while it runs.
+
+    Return the exit code, or None if the script has ended by itself, and its
+    status.
+    """
     program, interpreter = run.understand(options)
     top.profile.meta["stdlib"] = interpreter.stdlib
     top.profile.meta["directory"] = os.getcwd()
@@ -360,9 +364,7 @@ def top_command(top, options):
             status = command.wait()
             top.recorder.stop()
             _copy(file)
-    if code is None:
-        exit_like(status)
-    return code
+    return code, status
 
 
 def _copy(file):
@@ -387,7 +389,10 @@ def main(options):
             top = Top(options, work)
             if options.attach:
                 return top_attached(top, options.attach[0])
-            return top_command(top, options)
+            code, status = top_command(top, options)
+        if code is None:
+            exit_like(status)       # does not return
+        return code
     except (PerfError, InterpreterError, attach.AttachError,
             output.OutputError, OSError) as error:
         print(f"perfpy: {error}", file=sys.stderr)

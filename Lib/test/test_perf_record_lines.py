@@ -29,10 +29,10 @@ SECONDS = 3
 # What each line works takes so many parts of the time: three, two and one by
 # calling, and the rest by itself.
 SCRIPT = """\
+import random
 import sys
 import time
 
-N = 60_000
 spent = {}
 
 def work(count):
@@ -43,12 +43,12 @@ def timed(line, function, count):
     function(count)
     spent[line] = spent.get(line, 0) + time.process_time() - begin
 
-def split():
-    timed(16, work, 3 * N)
-    timed(17, work, 2 * N)
+def split(n):
+    timed(16, work, 3 * n)
+    timed(17, work, 2 * n)
     timed(18, work,
-          1 * N)
-    timed(20, loop, N // 3)
+          1 * n)
+    timed(20, loop, n // 3)
 
 def loop(count):
     x = 0
@@ -56,9 +56,11 @@ def loop(count):
         x ^= number
         x += 1
 
+random.seed(1)
 end = time.process_time() + float(sys.argv[1])
 while time.process_time() < end:
-    split()
+    # Work without a period of its own does not fall in step with the samples.
+    split(random.randrange(20_000, 100_000))
 print(spent)
 """
 LINES = {16, 17, 18, 20}

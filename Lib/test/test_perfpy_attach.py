@@ -97,7 +97,8 @@ class AttachTest(AttachTestCase, RecordingTestCase):
 
     def test_feature_is_off(self):
         server = self.start()
-        result = self.perfpy("run", "--attach", str(server.pid), status=125)
+        result = self.perfpy("run", "--no-activate", "--attach",
+                             str(server.pid), status=125)
         self.assertRegex(result.stderr, "does not name its Python functions.*"
                          "-X perf or PYTHONPERFSUPPORT=1")
 

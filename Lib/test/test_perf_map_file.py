@@ -454,32 +454,6 @@ class FailureTest(MapTestCase):
         self.assertIn(b"late:made.py", result.names)
 
     @not_emulated("it does not enforce RLIMIT_AS")
-    def test_no_address_space_from_the_start(self):
-        # Less and less: the program runs out of memory that the arena takes,
-        # until the arena does not fit; then there is enough again.
-        peak = int(self.run_well("""
-            with open("/proc/self/status") as file:
-                print(next(line.split()[1] for line in file
-                           if line.startswith("VmPeak:")))
-        """, "-S").stdout)
-        for limit in range(peak + 2048, peak - 2048, -64):
-            result = run("print('runs', sys.is_stack_trampoline_active())",
-                         "-S", "-X", "perf", prelude="import sys\n",
-                         before=f"""
-                import resource
-                resource.setrlimit(resource.RLIMIT_AS,
-                                   ({limit * 1024}, {limit * 1024}))
-            """)
-            if result.stderr.startswith("python:"):
-                break
-            self.assertGreaterEqual(result.returncode, 0, result.stderr)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual(result.stdout, "runs False\n")
-        self.assertEqual(result.stderr, "python: -X perf has no effect: "
-                         f"[Errno {errno.ENOMEM}] {os.strerror(errno.ENOMEM)}"
-                         "\n")
-
-    @not_emulated("it does not enforce RLIMIT_AS")
     def test_arena_full_and_no_address_space(self):
         result = run("""
             import mmap, resource

@@ -123,9 +123,12 @@ class ThreadTest(JitdumpTestCase):
         self.check("in_native_thread(16, plain, 900)",
                    "in_native_thread(32, plain, 900)",
                    "in_native_thread(128, plain, 900)",
+                   "in_native_thread(256, plain, 900)",
                    "in_thread(32, plain, 900)",
-                   "in_thread(64, plain, 900)")
+                   "in_thread(64, plain, 900)",
+                   "in_thread(256, plain, 900)")
 
+    @not_emulated("the emulator has frames on the stack, too")
     def test_size_that_was_set_back(self):
         # When the thread first runs a function, the size is another one.
         self.check(textwrap.dedent("""

@@ -187,6 +187,22 @@
         ENTER_AREA _PyPerf_EnterAreaModel, 1
         SHARE_AREA _PyPerf_ShareAreaModel, 1
 
+/* What a label looks like in a jitdump, 16 bytes; see the x86-64 file.  */
+        .globl  _PyPerf_LabelModel
+        .hidden _PyPerf_LabelModel
+        .type   _PyPerf_LabelModel, %function
+        .p2align 4
+_PyPerf_LabelModel:
+        .cfi_startproc
+        .cfi_def_cfa x29, 16            // x29: the record after the label's
+        .cfi_offset x29, -16            // its next
+        .cfi_offset x30, -8             // its label
+        .inst   0                       // udf #0: stop whoever gets here
+        .inst   0                       // the label points behind this
+        .quad   0                       // the jitdump numbers its labels here
+        .cfi_endproc
+        .size   _PyPerf_LabelModel, . - _PyPerf_LabelModel
+
         .macro  ENTER_WITHOUT_AREA name, evaluator
         BEGIN_FUNCTION \name
         BTI_C                           // may be reached by an indirect call
@@ -203,23 +219,6 @@
 
         .section .note.cpython-perf
 .Lpoints_end:
-        .text
-
-/* What a label looks like in a jitdump, 16 bytes; see the x86-64 file.  */
-        .globl  _PyPerf_LabelModel
-        .hidden _PyPerf_LabelModel
-        .type   _PyPerf_LabelModel, %function
-        .p2align 4
-_PyPerf_LabelModel:
-        .cfi_startproc
-        .cfi_def_cfa x29, 16            // x29: the record after the label's
-        .cfi_offset x29, -16            // its next
-        .cfi_offset x30, -8             // its label
-        .inst   0                       // udf #0: stop whoever gets here
-        .inst   0                       // the label points behind this
-        .quad   0                       // the jitdump numbers its labels here
-        .cfi_endproc
-        .size   _PyPerf_LabelModel, . - _PyPerf_LabelModel
 
 #if PROPERTY_BTI | PROPERTY_PAC
         .section .note.gnu.property, "a", %note

@@ -164,23 +164,6 @@
         ENTER_AREA _PyPerf_EnterAreaModel, 1
         SHARE_AREA _PyPerf_ShareAreaModel, 1
 
-        .macro  ENTER_WITHOUT_AREA name, evaluator
-        BEGIN_FUNCTION \name
-        mv      a3, s0                  # lowest slot: what the link will be
-        tail    \evaluator
-        .hidden \evaluator
-        END_FUNCTION \name
-        .endm
-
-        ENTER_WITHOUT_AREA _PyPerf_EnterWithoutArea, \
-                           _PyEval_EvalFrameDefault_labelled
-        ENTER_WITHOUT_AREA _PyPerf_EnterLinesWithoutArea, \
-                           _PyEval_EvalFrameDefault_lines
-
-        .section .note.cpython-perf
-.Lpoints_end:
-        .text
-
 /* What a label looks like in a jitdump, 16 bytes; see the x86-64 file.  */
         .globl  _PyPerf_LabelModel
         .hidden _PyPerf_LabelModel
@@ -196,5 +179,21 @@ _PyPerf_LabelModel:
         .quad   0                       # the jitdump numbers its labels here
         .cfi_endproc
         .size   _PyPerf_LabelModel, . - _PyPerf_LabelModel
+
+        .macro  ENTER_WITHOUT_AREA name, evaluator
+        BEGIN_FUNCTION \name
+        mv      a3, s0                  # lowest slot: what the link will be
+        tail    \evaluator
+        .hidden \evaluator
+        END_FUNCTION \name
+        .endm
+
+        ENTER_WITHOUT_AREA _PyPerf_EnterWithoutArea, \
+                           _PyEval_EvalFrameDefault_labelled
+        ENTER_WITHOUT_AREA _PyPerf_EnterLinesWithoutArea, \
+                           _PyEval_EvalFrameDefault_lines
+
+        .section .note.cpython-perf
+.Lpoints_end:
 
         .section .note.GNU-stack, "", @progbits

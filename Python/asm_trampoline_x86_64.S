@@ -191,6 +191,23 @@
         ENTER_AREA _PyPerf_EnterAreaModel, 1
         SHARE_AREA _PyPerf_ShareAreaModel, 1
 
+/* What a label looks like in a jitdump, 16 bytes.  Nothing ever runs it:
+   labels only return, in the eyes of a profiler, by the rule written here.  It
+   is not the last here, as linkers pad the last entry of an .eh_frame.  */
+        .globl  _PyPerf_LabelModel
+        .hidden _PyPerf_LabelModel
+        .type   _PyPerf_LabelModel, @function
+        .p2align 4
+_PyPerf_LabelModel:
+        .cfi_startproc
+        .cfi_def_cfa %rbp, 16           /* %rbp: record after the label's */
+        .cfi_offset %rbp, -16           /* its next */
+        ud2                             /* stop whoever gets here */
+        .fill   6, 1, 0x90              /* the label points behind this */
+        .quad   0                       /* the jitdump numbers labels here */
+        .cfi_endproc
+        .size   _PyPerf_LabelModel, . - _PyPerf_LabelModel
+
         .macro  ENTER_WITHOUT_AREA name, evaluator
         BEGIN_FUNCTION \name
         movq    %rbp, %rcx              /* lowest slot: what is the link */
@@ -206,22 +223,5 @@
 
         .section .note.cpython-perf
 .Lpoints_end:
-        .text
-
-/* What a label looks like in a jitdump, 16 bytes.  Nothing ever runs it:
-   labels only return, in the eyes of a profiler, by the rule written here.  */
-        .globl  _PyPerf_LabelModel
-        .hidden _PyPerf_LabelModel
-        .type   _PyPerf_LabelModel, @function
-        .p2align 4
-_PyPerf_LabelModel:
-        .cfi_startproc
-        .cfi_def_cfa %rbp, 16           /* %rbp: record after the label's */
-        .cfi_offset %rbp, -16           /* its next */
-        ud2                             /* stop whoever gets here */
-        .fill   6, 1, 0x90              /* the label points behind this */
-        .quad   0                       /* the jitdump numbers labels here */
-        .cfi_endproc
-        .size   _PyPerf_LabelModel, . - _PyPerf_LabelModel
 
         .section .note.GNU-stack, "", @progbits

@@ -17,7 +17,7 @@ class Arch(typing.NamedTuple):
 
 _ARCHES = {
     "x86_64": Arch(elf_machine=62, label_code=b"\x0f\x0b" + b"\x90" * 6,
-                   cie_size=24, fde_size=28, frame_pointer="rbp",
+                   cie_size=24, fde_size=24, frame_pointer="rbp",
                    cfa_offset=16),
     "aarch64": Arch(elf_machine=183, label_code=bytes(8),
                     cie_size=20, fde_size=24, frame_pointer="x29",

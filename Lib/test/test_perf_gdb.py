@@ -8,11 +8,8 @@ import sys
 import tempfile
 import unittest
 
-from test.support.perf_helper import (remove_map, requires_trampoline,
-                                      skip_module_if_emulated)
+from test.support.perf_helper import remove_map, requires_trampoline
 from test.support.perf_record import clean_environment, run
-
-skip_module_if_emulated("perf would see it, not the program it runs")
 
 
 @requires_trampoline

@@ -21,14 +21,14 @@ import unittest
 from test import support
 from test.support import os_helper
 from test.support.perf_base import INLINES_COMPREHENSIONS
-from test.support.perf_helper import (remove_own_map_at_exit,
+from test.support.perf_helper import (EMULATOR, remove_own_map_at_exit,
                                       requires_trampoline)
 from test.support.perf_walk import (LabelNames, Native, symbol,
                                     symbol_and_line, without_line)
 
 import _testperf
 
-COMPARISONS = 200_000
+COMPARISONS = 20_000 if EMULATOR else 200_000
 COMPARISONS_A_PROGRAM = 10_000
 FUNCTIONS_A_PROGRAM = 40
 

@@ -13,12 +13,10 @@ import textwrap
 import unittest
 
 from test.support.perf_base import INLINES_COMPREHENSIONS, INLINES_SEND
-from test.support.perf_helper import skip_module_if_emulated
 from test.support.perf_record import (AREA, AREAS, EVALUATOR,
                                       ORDINARY_EVALUATOR, RecordTestCase,
                                       SHARED_AREA, WORK, clean_environment)
 
-skip_module_if_emulated("perf would see it, not the program it runs")
 # What stands between generators of which one yields from the other.
 SENT = [] if INLINES_SEND else [("gen",)]
 

@@ -17,11 +17,8 @@ import unittest
 
 from test import support
 from test.support import perf_jitdump
-from test.support.perf_helper import (remove_map, requires_trampoline,
-                                      skip_module_if_emulated)
+from test.support.perf_helper import remove_map, requires_trampoline
 from test.support.perf_record import clean_environment, why_not_record
-
-skip_module_if_emulated("perf would see it, not the program it runs")
 
 EVENT = "cpu-clock:u"
 SECONDS = 3

@@ -9,11 +9,9 @@ import sys
 import textwrap
 import unittest
 
-from test.support.perf_helper import remove_map, skip_module_if_emulated
+from test.support.perf_helper import remove_map
 from test.support.perf_record import (ORDINARY_EVALUATOR, RecordTestCase,
                                       TIMEOUT, clean_environment)
-
-skip_module_if_emulated("perf would see it, not the program it runs")
 
 
 class ToggleTest(RecordTestCase):

@@ -14,7 +14,10 @@ import textwrap
 import unittest
 
 from test import support
-from test.support.perf_helper import remove_map, requires_trampoline
+from test.support.perf_helper import (remove_map, requires_trampoline,
+                                      skip_module_if_emulated)
+
+skip_module_if_emulated("perf would see it, not the program it runs")
 
 TIMEOUT = support.LONG_TIMEOUT
 FREQUENCY = "2000"

@@ -47,7 +47,7 @@ forget_symbols(void)
 uintptr_t
 arena_start(void)
 {
-    return labels.end - ARENA_SIZE;
+    return labels.end - LABELS_SIZE;
 }
 
 uintptr_t

@@ -102,13 +102,7 @@ def folded(profile):
                     profile.frames[frame])
         add_place(add_stack(above, number))
     result.end_of_stacks()
-    for thread in profile.threads:
-        copy = result.thread(thread.pid, thread.tid, thread.process_name,
-                             thread.name)
-        copy.times.extend(thread.times)
-        copy.weights.extend(thread.weights)
-        copy.stacks.extend(NO_STACK if stack == NO_STACK else place[stack]
-                           for stack in thread.stacks)
+    result.copy_threads(profile, place)
     return result
 
 

@@ -168,6 +168,16 @@ class Profile:
         thread.name = name or thread.name
         return thread
 
+    def copy_threads(self, other, place):
+        """Take over the threads of a Profile; place[STACK] is STACK here."""
+        for thread in other.threads:
+            copy = self.thread(thread.pid, thread.tid, thread.process_name,
+                               thread.name)
+            copy.times.extend(thread.times)
+            copy.weights.extend(thread.weights)
+            copy.stacks.extend(NO_STACK if stack == NO_STACK else place[stack]
+                               for stack in thread.stacks)
+
     def frames_of(self, stack):
         """Return the indices of a stack's frames, outermost first."""
         frames = []

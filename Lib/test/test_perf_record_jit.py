@@ -24,7 +24,8 @@ import unittest
 from test.support import perf_jitdump
 from test.support.perf_base import INLINES_SEND
 from test.support.perf_helper import requires_trampoline
-from test.support.perf_record import PRELUDE, clean_environment, parse, run
+from test.support.perf_record import (FORK, PRELUDE, by_innermost,
+                                      clean_environment, parse, run)
 
 FREQUENCY = "499"
 WORK = 1_500_000
@@ -151,12 +152,7 @@ class JitRecordTestCase(unittest.TestCase):
             self.remove_recording()
             self.record(options, variables, work)
             samples = self.samples()
-            found = {function: [] for function in functions}
-            for sample in samples:
-                if sample.functions:
-                    name = sample.functions[0].split(":")[2]
-                    if name in found:
-                        found[name].append(sample)
+            found = by_innermost(samples, functions)
             if all(found.values()):
                 return found
         missing = [name for name, those in found.items() if not those]
@@ -357,20 +353,7 @@ class Stacks:
         self.assertNotEqual(*tids)
 
     def test_fork(self):
-        found = self.samples_of("""
-            def in_child(): child_busy()
-            def in_parent(): busy()
-            def child_busy():
-                for number in range(WORK):
-                    number * number % 7
-            def both():
-                if os.fork() == 0:
-                    in_child()
-                    os._exit(0)
-                in_parent()
-                assert os.wait()[1] == 0
-            both()
-        """, "busy", "child_busy")
+        found = self.samples_of(FORK, "busy", "child_busy")
         for sample in found["busy"]:
             self.assert_stack(sample, "busy", "in_parent", "both", "<module>")
         for sample in found["child_busy"]:

@@ -10,7 +10,7 @@ import textwrap
 import unittest
 
 from test.support.perf_helper import remove_map
-from test.support.perf_record import (ORDINARY_EVALUATOR, RecordTestCase,
+from test.support.perf_record import (FORK, ORDINARY_EVALUATOR, RecordTestCase,
                                       TIMEOUT, clean_environment)
 
 
@@ -119,23 +119,8 @@ class ProcessTest(RecordTestCase):
         self.assertEqual([len(those) for those in pids], [1, 1])
         self.assertNotEqual(*pids)
 
-    FORK = """
-        def in_child(): child_busy()
-        def in_parent(): busy()
-        def child_busy():
-            for number in range(WORK):
-                number * number % 7
-        def both():
-            if os.fork() == 0:
-                in_child()
-                os._exit(0)
-            in_parent()
-            assert os.wait()[1] == 0
-        both()
-    """
-
     def test_fork(self):
-        found, _ = self.samples_of(self.FORK, "busy", "child_busy")
+        found, _ = self.samples_of(FORK, "busy", "child_busy")
         self.assert_other_process(found, "busy", "child_busy")
         for sample in found["busy"]:
             self.assert_stack(sample, "busy", "in_parent", "both", "<module>")

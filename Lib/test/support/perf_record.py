@@ -43,6 +43,23 @@ def busy(rounds=WORK):
 """
 
 
+# The parent ends in busy(), the child in child_busy().
+FORK = """
+    def in_child(): child_busy()
+    def in_parent(): busy()
+    def child_busy():
+        for number in range(WORK):
+            number * number % 7
+    def both():
+        if os.fork() == 0:
+            in_child()
+            os._exit(0)
+        in_parent()
+        assert os.wait()[1] == 0
+    both()
+"""
+
+
 def clean_environment(**variables):
     env = {name: value for name, value in os.environ.items()
            if not name.startswith("PYTHON")}
@@ -104,6 +121,17 @@ def parse(text):
         elif frame := re.fullmatch(r"\s+[0-9a-f]+ (.*)", line):
             samples[-1].frames.append(frame[1])
     return samples
+
+
+def by_innermost(samples, functions):
+    """Return {function: the samples whose innermost function it is}."""
+    found = {function: [] for function in functions}
+    for sample in samples:
+        if sample.functions:
+            name = sample.functions[0].split(":")[2]
+            if name in found:
+                found[name].append(sample)
+    return found
 
 
 class Recording:
@@ -184,12 +212,7 @@ class RecordTestCase(unittest.TestCase):
                 env=clean_environment(**(variables or {})))
             self.assertEqual(result.stderr, "")
             samples = recording.samples()
-            found = {function: [] for function in functions}
-            for sample in samples:
-                if sample.functions:
-                    name = sample.functions[0].split(":")[2]
-                    if name in found:
-                        found[name].append(sample)
+            found = by_innermost(samples, functions)
             if all(found.values()):
                 return found, samples
             recording.remove_maps()

@@ -56,47 +56,20 @@
 #  define PROPERTY_PAC 0
 #endif
 
-/* Where {link, return address} lies in memory, records begin; see the x86-64
-   file.  It lies in the evaluator's stack frame, whose size this code does not
-   know: what is left there cannot be made invalid.  */
-        .section .note.cpython-perf, "a", %note
-        .p2align 2
-        .word   .Lowner_end - .Lowner
-        .word   .Lpoints_end - .Lpoints
-        .word   1                       // type: return points
-.Lowner:
-        .asciz  "cpython-perf"
-.Lowner_end:
-        .p2align 2
-.Lpoints:
-        .text
+#include "asm_trampoline_format.h"
 
+/* The words {link, return address} that readers look for are in the
+   evaluator's stack frame, whose size this code does not know: what is left
+   there cannot be made invalid.  */
         .macro  CALL_EVALUATOR is_model
         blr     x5                      // evaluator(tstate, frame, flag, A)
-.Lpoint\@:
         .ifeq \is_model                 // a model never runs
-        .pushsection .note.cpython-perf
-        .word   .Lpoint\@ - .
-        .popsection
+        NOTE_RETURN
         .endif
         .endm
 
-        .macro  BEGIN_FUNCTION name
-        .globl  \name
-        .hidden \name
-        .type   \name, %function
-        .p2align 4
-\name:
-        .cfi_startproc
-        .endm
-
-        .macro  END_FUNCTION name
-        .cfi_endproc
-        .size   \name, . - \name
-        .endm
-
         .macro  ENTER_AREA name, through_records
-        BEGIN_FUNCTION \name
+        BEGIN_HIDDEN \name
         BTI_C                           // may be reached by an indirect call
         SIGN_LR                         // protect the return address
         CFI_SIGNED
@@ -140,11 +113,11 @@
         CHECK_LR                        // the return address must be ours
         CFI_SIGNED
         ret                             // the evaluator's result is in x0
-        END_FUNCTION \name
+        END_HIDDEN \name
         .endm
 
         .macro  SHARE_AREA name, through_records
-        BEGIN_FUNCTION \name
+        BEGIN_HIDDEN \name
         BTI_C                           // may be reached by an indirect call
         SIGN_LR                         // protect the return address
         CFI_SIGNED
@@ -169,7 +142,7 @@
         CHECK_LR                        // the return address must be ours
         CFI_SIGNED
         ret                             // the evaluator's result is in x0
-        END_FUNCTION \name
+        END_HIDDEN \name
         .endm
 
 /* Here profilers put unwind information; see the x86-64 file.  */
@@ -178,47 +151,38 @@
         .fill   48, 4, 0                // udf #0
         .endm
 
-        ENTER_AREA _PyPerf_EnterArea, 0
-        SHARE_AREA _PyPerf_ShareArea, 0
-        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 0
+        ENTER_AREA SYMBOL(_PyPerf_EnterArea), 0
+        SHARE_AREA SYMBOL(_PyPerf_ShareArea), 0
+        ENTER_AREA SYMBOL(_PyPerf_EnterAreaWithUnwindInfo), 0
         ROOM
-        SHARE_AREA _PyPerf_ShareAreaWithUnwindInfo, 0
+        SHARE_AREA SYMBOL(_PyPerf_ShareAreaWithUnwindInfo), 0
         ROOM
-        ENTER_AREA _PyPerf_EnterAreaModel, 1
-        SHARE_AREA _PyPerf_ShareAreaModel, 1
+        ENTER_AREA SYMBOL(_PyPerf_EnterAreaModel), 1
+        SHARE_AREA SYMBOL(_PyPerf_ShareAreaModel), 1
 
 /* What a label looks like in a jitdump, 16 bytes; see the x86-64 file.  */
-        .globl  _PyPerf_LabelModel
-        .hidden _PyPerf_LabelModel
-        .type   _PyPerf_LabelModel, %function
-        .p2align 4
-_PyPerf_LabelModel:
-        .cfi_startproc
+        BEGIN_HIDDEN SYMBOL(_PyPerf_LabelModel)
         .cfi_def_cfa x29, 16            // x29: the record after the label's
         .cfi_offset x29, -16            // its next
         .cfi_offset x30, -8             // its label
         .inst   0                       // udf #0: stop whoever gets here
         .inst   0                       // the label points behind this
         .quad   0                       // the jitdump numbers its labels here
-        .cfi_endproc
-        .size   _PyPerf_LabelModel, . - _PyPerf_LabelModel
+        END_HIDDEN SYMBOL(_PyPerf_LabelModel)
 
         .macro  ENTER_WITHOUT_AREA name, evaluator
-        BEGIN_FUNCTION \name
+        BEGIN_HIDDEN \name
         BTI_C                           // may be reached by an indirect call
         mov     x3, x29                 // lowest slot: what the link will be
         b       \evaluator
-        .hidden \evaluator
-        END_FUNCTION \name
+        REFER_HIDDEN \evaluator
+        END_HIDDEN \name
         .endm
 
-        ENTER_WITHOUT_AREA _PyPerf_EnterWithoutArea, \
-                           _PyEval_EvalFrameDefault_labelled
-        ENTER_WITHOUT_AREA _PyPerf_EnterLinesWithoutArea, \
-                           _PyEval_EvalFrameDefault_lines
-
-        .section .note.cpython-perf
-.Lpoints_end:
+        ENTER_WITHOUT_AREA SYMBOL(_PyPerf_EnterWithoutArea), \
+                           SYMBOL(_PyEval_EvalFrameDefault_labelled)
+        ENTER_WITHOUT_AREA SYMBOL(_PyPerf_EnterLinesWithoutArea), \
+                           SYMBOL(_PyEval_EvalFrameDefault_lines)
 
 #if PROPERTY_BTI | PROPERTY_PAC
         .section .note.gnu.property, "a", %note
@@ -233,4 +197,4 @@ _PyPerf_LabelModel:
         .word   0                       // padding
 #endif
 
-        .section .note.GNU-stack, "", %progbits
+        END_FILE

@@ -36,47 +36,20 @@
    s1 keeps the address of X.  _PyPerf_ShareArea has only the caller's s0 and
    ra on the stack.  */
 
-/* Where {link, return address} lies in memory, records begin; see the x86-64
-   file.  It lies in the evaluator's stack frame, whose size this code does not
-   know: what is left there cannot be made invalid.  */
-        .section .note.cpython-perf, "a", %note
-        .p2align 2
-        .word   .Lowner_end - .Lowner
-        .word   .Lpoints_end - .Lpoints
-        .word   1                       # type: return points
-.Lowner:
-        .asciz  "cpython-perf"
-.Lowner_end:
-        .p2align 2
-.Lpoints:
-        .text
+#include "asm_trampoline_format.h"
 
+/* The words {link, return address} that readers look for are in the
+   evaluator's stack frame, whose size this code does not know: what is left
+   there cannot be made invalid.  */
         .macro  CALL_EVALUATOR is_model
         jalr    a5                      # evaluator(tstate, frame, flag, A)
-.Lpoint\@:
         .ifeq \is_model                 # a model never runs
-        .pushsection .note.cpython-perf
-        .word   .Lpoint\@ - .
-        .popsection
+        NOTE_RETURN
         .endif
         .endm
 
-        .macro  BEGIN_FUNCTION name
-        .globl  \name
-        .hidden \name
-        .type   \name, %function
-        .p2align 4
-\name:
-        .cfi_startproc
-        .endm
-
-        .macro  END_FUNCTION name
-        .cfi_endproc
-        .size   \name, . - \name
-        .endm
-
         .macro  ENTER_AREA name, through_records
-        BEGIN_FUNCTION \name
+        BEGIN_HIDDEN \name
         addi    sp, sp, -48             # X, s1, padding, R0
         .cfi_def_cfa_offset 48
         sd      ra, 40(sp)              # X: the return address
@@ -119,11 +92,11 @@
         addi    sp, sp, 48              # drop X and what is below it
         .cfi_def_cfa_offset 0
         ret                             # the evaluator's result is in a0
-        END_FUNCTION \name
+        END_HIDDEN \name
         .endm
 
         .macro  SHARE_AREA name, through_records
-        BEGIN_FUNCTION \name
+        BEGIN_HIDDEN \name
         addi    sp, sp, -16             # the caller's record
         .cfi_def_cfa_offset 16
         sd      ra, 8(sp)               # the return address
@@ -146,7 +119,7 @@
         addi    sp, sp, 16              # drop the caller's record
         .cfi_def_cfa_offset 0
         ret                             # the evaluator's result is in a0
-        END_FUNCTION \name
+        END_HIDDEN \name
         .endm
 
 /* Here profilers put unwind information; see the x86-64 file.  */
@@ -155,45 +128,36 @@
         .fill   48, 4, 0                # illegal
         .endm
 
-        ENTER_AREA _PyPerf_EnterArea, 0
-        SHARE_AREA _PyPerf_ShareArea, 0
-        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 0
+        ENTER_AREA SYMBOL(_PyPerf_EnterArea), 0
+        SHARE_AREA SYMBOL(_PyPerf_ShareArea), 0
+        ENTER_AREA SYMBOL(_PyPerf_EnterAreaWithUnwindInfo), 0
         ROOM
-        SHARE_AREA _PyPerf_ShareAreaWithUnwindInfo, 0
+        SHARE_AREA SYMBOL(_PyPerf_ShareAreaWithUnwindInfo), 0
         ROOM
-        ENTER_AREA _PyPerf_EnterAreaModel, 1
-        SHARE_AREA _PyPerf_ShareAreaModel, 1
+        ENTER_AREA SYMBOL(_PyPerf_EnterAreaModel), 1
+        SHARE_AREA SYMBOL(_PyPerf_ShareAreaModel), 1
 
 /* What a label looks like in a jitdump, 16 bytes; see the x86-64 file.  */
-        .globl  _PyPerf_LabelModel
-        .hidden _PyPerf_LabelModel
-        .type   _PyPerf_LabelModel, @function
-        .p2align 4
-_PyPerf_LabelModel:
-        .cfi_startproc
+        BEGIN_HIDDEN SYMBOL(_PyPerf_LabelModel)
         .cfi_def_cfa s0, 0              # s0: the record after the label's
         .cfi_offset s0, -16             # its next
         .cfi_offset ra, -8              # its label
         .word   0                       # illegal: stop whoever gets here
         .word   0                       # the label points behind this
         .quad   0                       # the jitdump numbers its labels here
-        .cfi_endproc
-        .size   _PyPerf_LabelModel, . - _PyPerf_LabelModel
+        END_HIDDEN SYMBOL(_PyPerf_LabelModel)
 
         .macro  ENTER_WITHOUT_AREA name, evaluator
-        BEGIN_FUNCTION \name
+        BEGIN_HIDDEN \name
         mv      a3, s0                  # lowest slot: what the link will be
         tail    \evaluator
-        .hidden \evaluator
-        END_FUNCTION \name
+        REFER_HIDDEN \evaluator
+        END_HIDDEN \name
         .endm
 
-        ENTER_WITHOUT_AREA _PyPerf_EnterWithoutArea, \
-                           _PyEval_EvalFrameDefault_labelled
-        ENTER_WITHOUT_AREA _PyPerf_EnterLinesWithoutArea, \
-                           _PyEval_EvalFrameDefault_lines
+        ENTER_WITHOUT_AREA SYMBOL(_PyPerf_EnterWithoutArea), \
+                           SYMBOL(_PyEval_EvalFrameDefault_labelled)
+        ENTER_WITHOUT_AREA SYMBOL(_PyPerf_EnterLinesWithoutArea), \
+                           SYMBOL(_PyEval_EvalFrameDefault_lines)
 
-        .section .note.cpython-perf
-.Lpoints_end:
-
-        .section .note.GNU-stack, "", @progbits
+        END_FILE

@@ -67,48 +67,21 @@
 #  define _CET_ENDBR
 #endif
 
-/* The words {link, return address} on a C stack show readers of its memory
-   where records begin.  They find the return addresses in a note, also in a
-   program that was stripped: each is a distance from the place where it
-   stands.  */
-        .section .note.cpython-perf, "a", @note
-        .p2align 2
-        .long   .Lowner_end - .Lowner
-        .long   .Lpoints_end - .Lpoints
-        .long   1                       /* type: return points */
-.Lowner:
-        .asciz  "cpython-perf"
-.Lowner_end:
-        .p2align 2
-.Lpoints:
-        .text
+#include "asm_trampoline_format.h"
 
 /* Call the evaluator, and leave nothing on the stack that looks as if it were
    still running.  */
         .macro  CALL_EVALUATOR is_model
         call    *%r9                    /* evaluator(tstate, frame, flag, A) */
-.Lpoint\@:
-        movq    $0, -8(%rsp)            /* the return address is used up */
         .ifeq \is_model                 /* a model never runs */
-        .pushsection .note.cpython-perf
-        .long   .Lpoint\@ - .
-        .popsection
+        NOTE_RETURN
         .endif
+        movq    $0, -8(%rsp)            /* the return address is used up */
         .endm
 
         .macro  BEGIN_FUNCTION name
-        .globl  \name
-        .hidden \name
-        .type   \name, @function
-        .p2align 4
-\name:
-        .cfi_startproc
+        BEGIN_HIDDEN \name
         _CET_ENDBR                      /* reached by an indirect call */
-        .endm
-
-        .macro  END_FUNCTION name
-        .cfi_endproc
-        .size   \name, . - \name
         .endm
 
         .macro  ENTER_AREA name, through_records
@@ -151,7 +124,7 @@
         .cfi_def_cfa_offset 8
         .cfi_restore %rbp
         ret                             /* the evaluator's result is in %rax */
-        END_FUNCTION \name
+        END_HIDDEN \name
         .endm
 
         .macro  SHARE_AREA name, through_records
@@ -172,7 +145,7 @@
         .cfi_def_cfa_offset 8
         .cfi_restore %rbp
         ret                             /* the evaluator's result is in %rax */
-        END_FUNCTION \name
+        END_HIDDEN \name
         .endm
 
 /* perf takes what follows code for the unwind information that the jitdump has
@@ -182,46 +155,37 @@
         .fill   192, 1, 0xcc
         .endm
 
-        ENTER_AREA _PyPerf_EnterArea, 0
-        SHARE_AREA _PyPerf_ShareArea, 0
-        ENTER_AREA _PyPerf_EnterAreaWithUnwindInfo, 0
+        ENTER_AREA SYMBOL(_PyPerf_EnterArea), 0
+        SHARE_AREA SYMBOL(_PyPerf_ShareArea), 0
+        ENTER_AREA SYMBOL(_PyPerf_EnterAreaWithUnwindInfo), 0
         ROOM
-        SHARE_AREA _PyPerf_ShareAreaWithUnwindInfo, 0
+        SHARE_AREA SYMBOL(_PyPerf_ShareAreaWithUnwindInfo), 0
         ROOM
-        ENTER_AREA _PyPerf_EnterAreaModel, 1
-        SHARE_AREA _PyPerf_ShareAreaModel, 1
+        ENTER_AREA SYMBOL(_PyPerf_EnterAreaModel), 1
+        SHARE_AREA SYMBOL(_PyPerf_ShareAreaModel), 1
 
 /* What a label looks like in a jitdump, 16 bytes.  Nothing ever runs it:
    labels only return, in the eyes of a profiler, by the rule written here.  It
    is not the last here, as linkers pad the last entry of an .eh_frame.  */
-        .globl  _PyPerf_LabelModel
-        .hidden _PyPerf_LabelModel
-        .type   _PyPerf_LabelModel, @function
-        .p2align 4
-_PyPerf_LabelModel:
-        .cfi_startproc
+        BEGIN_HIDDEN SYMBOL(_PyPerf_LabelModel)
         .cfi_def_cfa %rbp, 16           /* %rbp: record after the label's */
         .cfi_offset %rbp, -16           /* its next */
         ud2                             /* stop whoever gets here */
         .fill   6, 1, 0x90              /* the label points behind this */
         .quad   0                       /* the jitdump numbers labels here */
-        .cfi_endproc
-        .size   _PyPerf_LabelModel, . - _PyPerf_LabelModel
+        END_HIDDEN SYMBOL(_PyPerf_LabelModel)
 
         .macro  ENTER_WITHOUT_AREA name, evaluator
         BEGIN_FUNCTION \name
         movq    %rbp, %rcx              /* lowest slot: what is the link */
         jmp     \evaluator
-        .hidden \evaluator
-        END_FUNCTION \name
+        REFER_HIDDEN \evaluator
+        END_HIDDEN \name
         .endm
 
-        ENTER_WITHOUT_AREA _PyPerf_EnterWithoutArea, \
-                           _PyEval_EvalFrameDefault_labelled
-        ENTER_WITHOUT_AREA _PyPerf_EnterLinesWithoutArea, \
-                           _PyEval_EvalFrameDefault_lines
+        ENTER_WITHOUT_AREA SYMBOL(_PyPerf_EnterWithoutArea), \
+                           SYMBOL(_PyEval_EvalFrameDefault_labelled)
+        ENTER_WITHOUT_AREA SYMBOL(_PyPerf_EnterLinesWithoutArea), \
+                           SYMBOL(_PyEval_EvalFrameDefault_lines)
 
-        .section .note.cpython-perf
-.Lpoints_end:
-
-        .section .note.GNU-stack, "", @progbits
+        END_FILE

@@ -17,6 +17,7 @@
 #include "Python.h"
 #include "pycore_perf_file.h"
 #include "pycore_perf_process.h"
+#include "pycore_perf_system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,9 +62,9 @@ is_older_than_process(const struct stat *st)
 {
     /* File times lag by up to a clock tick of the kernel. */
     const double tick = 0.01;
-    double modified = (double)st->st_mtim.tv_sec
-                      + 1e-9 * (double)st->st_mtim.tv_nsec;
-    return modified + tick < _PyPerfProcess_StartTime();
+    const struct timespec modified = _PyPerfSystem_MODIFIED(st);
+    return (double)modified.tv_sec + 1e-9 * (double)modified.tv_nsec + tick
+           < _PyPerfProcess_StartTime();
 }
 
 static bool

@@ -25,10 +25,10 @@
 #include "pycore_perf_base.h"
 #include "pycore_perf_labels.h"
 #include "pycore_perf_lines.h"
+#include "pycore_perf_system.h"
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/random.h>           // getrandom()
 #include <time.h>
 
 #define LABELS_SIZE ((size_t)1 << 20)
@@ -117,7 +117,7 @@ static uintptr_t
 random_number(void)
 {
     uintptr_t number;
-    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
+    if (!_PyPerfSystem_RANDOM(&number, sizeof(number))) {
         number = (uintptr_t)_PyPerfLabels_Nanoseconds() * GUARD_SIZE;
     }
     return number;
@@ -191,7 +191,7 @@ reserve_apart(void)
 static void *
 map_arena(void *address)
 {
-    return mmap(address, LABELS_SIZE, PROT_READ | PROT_EXEC,
+    return mmap(address, LABELS_SIZE, _PyPerfSystem_ARENA,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
                 -1, 0);
 }

@@ -17,6 +17,7 @@
 #include "Python.h"
 #include "pycore_ceval.h"
 #include "pycore_ceval_labels.h"
+#include "pycore_perf_system.h"
 #undef _PyEval_EvalFrameDefault
 
 static PyObject *_PyEval_EvalFrameDefault(PyThreadState *tstate,
@@ -30,8 +31,11 @@ static PyObject *_PyEval_EvalFrameDefault(PyThreadState *tstate,
 /* A handler asks for the evaluator's frame, which is always there. */
 #pragma GCC diagnostic ignored "-Wframe-address"
 
+/* One that releases of 3.13 got in their course, where no patch that also fits
+ * the older ones can leave it out: what was declared static stays static. */
+#define _PyEval_NoToolsForUnwind no_tools_for_unwind
+static bool no_tools_for_unwind(PyThreadState *tstate);
+
 #include "ceval.c"
 
-extern __typeof__(_PyEval_EvalFrameDefault) CEVAL_EVALUATOR
-    _Py_HOT_FUNCTION
-    __attribute__((alias("_PyEval_EvalFrameDefault")));
+_PyPerfSystem_ALIAS(CEVAL_EVALUATOR, _PyEval_EvalFrameDefault);

@@ -102,7 +102,7 @@ shows_native(void)
 /* The C stack of this thread, as it was when it first came here. */
 static __thread __attribute__((tls_model("initial-exec"))) struct {
     uintptr_t shared_floor;     /* entries below have no label... */
-    size_t shared_size;         /* from there up to the top */
+    size_t shared_size;         /* from there up to where it can be read */
     uintptr_t native_floor;     /* ...nor these, if each has its own area */
     uintptr_t low;
     uintptr_t end;              /* above all of it */
@@ -124,12 +124,14 @@ measure_stack(void)
     const uintptr_t here = stack_pointer();
     stack.size = READ(is_sealed) ? 0
                  : _PyPerfProcess_StackBelow(here, &stack.end);
+    uintptr_t readable_end = stack.end;
     if (stack.size == 0) {
         stack.size = ASSUMED_STACK_SIZE;
         stack.end = here + ASSUMED_STACK_SIZE;
+        readable_end = here;
     }
     stack.shared_floor = here - SHARED_PART(stack.size);
-    stack.shared_size = SHARED_PART(stack.size);
+    stack.shared_size = readable_end - stack.shared_floor;
     stack.low = here - stack.size;
     stack.native_floor = here - NATIVE_PART(stack.size);
 }
@@ -540,13 +542,11 @@ void
 _PyPerfTrampoline_SetTool(PyInterpreterState *interp,
                           _PyFrameEvalFunction eval_frame)
 {
-    _PyPerfBase_STOP_OTHERS(interp);
     eval_frame = tool_behind(interp, eval_frame);
     if (!_PyPerfHook_IsInstalled(interp)
         || set_tool_while_on(interp, eval_frame) < 0) {
         WRITE(interp->eval_frame, eval_frame);
     }
-    _PyPerfBase_LET_OTHERS_RUN(interp);
 }
 
 /* --- On and off ---------------------------------------------------------- */
@@ -592,6 +592,19 @@ _PyPerfHook_Remove(PyInterpreterState *interp)
     _PyPerfBase_STOP_OTHERS(interp);
     WRITE(interp->eval_frame, _PyPerfTrampoline_GetTool(interp));
     _PyPerfBase_LET_OTHERS_RUN(interp);
+}
+
+void
+_PyPerfHook_RemoveAll(void)
+{
+    _PyPerfBase_STOP_ALL();
+    _PyPerfBase_LOCK_INTERPRETERS();    /* where there is a GIL, none stops */
+    for (PyInterpreterState *interp = PyInterpreterState_Head();
+         interp != NULL; interp = PyInterpreterState_Next(interp)) {
+        WRITE(interp->eval_frame, _PyPerfTrampoline_GetTool(interp));
+    }
+    _PyPerfBase_UNLOCK_INTERPRETERS();
+    _PyPerfBase_LET_ALL_RUN();
 }
 
 /* --- Frames without an evaluator ----------------------------------------- */

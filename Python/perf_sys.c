@@ -11,6 +11,7 @@
 #include "pycore_interp.h"        // PyInterpreterState.config
 #include "pycore_perf_base.h"
 #include "pycore_perf_process.h"
+#include "pycore_perf_request.h"
 #include "pycore_perf_trampoline.h"
 #include "pycore_pyerrors.h"      // _PyErr_Occurred()
 #include "pycore_pystate.h"       // _PyThreadState_GET()
@@ -383,6 +384,15 @@ find_choice(const PyConfig *config, const char **given_as, Switch *value)
     return NULL;
 }
 
+/* By the words that CPython 3.14 has for the same: any value but none. */
+static bool
+refuses_requests(const PyConfig *config)
+{
+    return get_xoption(config, L"disable-remote-debug") != NOT_GIVEN
+           || _Py_GetEnv(config->use_environment,
+                         "PYTHON_DISABLE_REMOTE_DEBUG") != NULL;
+}
+
 void
 _PyPerfTrampoline_Init(PyThreadState *tstate)
 {
@@ -391,6 +401,9 @@ _PyPerfTrampoline_Init(PyThreadState *tstate)
     const Option *option = find_choice(&tstate->interp->config, &given_as,
                                        &how);
     _PyPerfProcess_Init();
+    if (refuses_requests(&tstate->interp->config)) {
+        _PyPerfRequest_Refuse();
+    }
     if (option == NULL || _PyPerfTrampoline_IsSealed()) {
         return;
     }

@@ -96,8 +96,8 @@ ceval_relabel(volatile _PyPerf_record *record, _PyInterpreterFrame *frame)
 
 /* The label of the function that runs moves with its instructions: whatever
  * calls CEVAL_SHOW_LINE(next) lets it stand for the instruction before next.
- * CEVAL_FIND_LINES() comes first, when frame has become what runs; its record
- * is right then already.
+ * CEVAL_FIND_LINES() comes first, when frame has become what runs, or goes on
+ * in another copy of its bytecode; its record is right then already.
  *
  * A label is as far from its instruction in memory as any other label of the
  * code.  The evaluator keeps this distance, and the place of the label in the

@@ -16,7 +16,8 @@ extern "C" {
 extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
 
 /* The instruction op starts.  PRECALL has shown the line of the CALL that
- * follows it, and the record that of RESUME when it was made. */
+ * follows it, and the record that of RESUME when it was made, or next to it:
+ * where RESUME lets others run, it is put right. */
 #define CEVAL_START(op)                                                   \
     ((op) == RESUME || (op) == RESUME_QUICK || (op) == CALL               \
      || (op) == CALL_ADAPTIVE || (op) == CALL_PY_EXACT_ARGS               \

@@ -25,7 +25,7 @@ extern "C" {
  * CEVAL_DECLARE_SLOW_PUSH, CEVAL_DEFINE_SLOW_PUSH      before and behind all
  *     handlers */
 
-#if defined(Py_CEVAL_LABELLED) && Py_TAIL_CALL_INTERP
+#if defined(Py_CEVAL_LABELLED) && _PyPerfBase_TAIL_CALLS
 
 enum { ceval_level = 1 };
 #  define CEVAL_LEVEL ceval_level
@@ -35,8 +35,9 @@ static struct {
     uintptr_t lines;
 } ceval_distance;
 
-#  define CEVAL_VARIABLE(name) \
-       ((uintptr_t)CEVAL_OWN_RECORD - ceval_distance.name)
+#  define CEVAL_VARIABLE(name)                                            \
+       ((uintptr_t)CEVAL_OWN_RECORD                                       \
+        - __atomic_load_n(&ceval_distance.name, __ATOMIC_RELAXED))
 #  define CEVAL_ENTRY ((_PyInterpreterFrame *)CEVAL_VARIABLE(entry))
 #  define CEVAL_LINES ((ceval_lines *)CEVAL_VARIABLE(lines))
 

@@ -31,13 +31,25 @@ extern "C" {
  * _PyPerfBase_STOP_OTHERS(interp), _PyPerfBase_LET_OTHERS_RUN(interp)
  *     around what all threads of an interpreter read without a lock; nothing
  *     where they have a GIL.  pycore_pystate.h has to be included
+ * _PyPerfBase_STOP_ALL(), _PyPerfBase_LET_ALL_RUN()
+ *     the same for the threads of all interpreters
  * _PyPerfBase_LOCK_INTERPRETERS(), _PyPerfBase_UNLOCK_INTERPRETERS()
  *     around a look at all of them; nothing where they share a GIL
+ * _PyPerfBase_LOCK_THREADS(), _PyPerfBase_UNLOCK_THREADS()
+ *     around a look at the threads of the interpreter whose GIL one has, or
+ *     whose others are stopped
  * _PyPerfBase_CODE_SIZE       the type in which
  *     PyUnstable_WritePerfMapEntry() is told a size; unsigned int unless the
  *     base says otherwise
  * _PyPerfBase_BEFORE_HOOK(interp)      what has to be done before eval_frame
  *     takes the place of NULL; nothing unless the base says otherwise
+ * _PyPerfBase_SAFE_POINT      members of a _PyPerf_Request: how another
+ *     process makes evaluators come to where pending calls are made.  Not
+ *     defined if there are other ways to let the process do something.
+ *     pycore_ceval.h and pycore_interp.h have to be included
+ * _PyPerfBase_BREAK(tstate)   makes a thread come there that has the GIL
+ * _PyPerfBase_TAIL_CALLS      is each instruction a function that jumps to the
+ *     next one's?  0 unless the base says otherwise
  *
  * Facts of bases with entry frames, from which some of the above follow:
  *
@@ -54,6 +66,9 @@ extern "C" {
 
 #ifndef _PyPerfBase_BEFORE_HOOK
 #  define _PyPerfBase_BEFORE_HOOK(interp) ((void)(interp))
+#endif
+#ifndef _PyPerfBase_TAIL_CALLS
+#  define _PyPerfBase_TAIL_CALLS 0
 #endif
 #ifndef _PyPerfBase_CODE_SIZE
 #  define _PyPerfBase_CODE_SIZE unsigned int
@@ -80,8 +95,12 @@ extern "C" {
 #  define _PyPerfBase_CURRENT_FRAME(tstate) ((tstate)->current_frame)
 #  define _PyPerfBase_STOP_OTHERS(interp) _PyEval_StopTheWorld(interp)
 #  define _PyPerfBase_LET_OTHERS_RUN(interp) _PyEval_StartTheWorld(interp)
+#  define _PyPerfBase_STOP_ALL() _PyEval_StopTheWorldAll(&_PyRuntime)
+#  define _PyPerfBase_LET_ALL_RUN() _PyEval_StartTheWorldAll(&_PyRuntime)
 #  define _PyPerfBase_LOCK_INTERPRETERS() HEAD_LOCK(&_PyRuntime)
 #  define _PyPerfBase_UNLOCK_INTERPRETERS() HEAD_UNLOCK(&_PyRuntime)
+#  define _PyPerfBase_LOCK_THREADS() HEAD_LOCK(&_PyRuntime)
+#  define _PyPerfBase_UNLOCK_THREADS() HEAD_UNLOCK(&_PyRuntime)
 
 /* Not entry frames, nor that which cleans up after __init__(). */
 static inline _PyInterpreterFrame *

@@ -96,7 +96,7 @@ _PyPerf_QuickCaller(PyThreadState *tstate, uintptr_t floor, size_t span)
         || (uintptr_t)entry <= _PyPerfArch_StackPointer()
         || _PyPerf_ENTRY_RUNS(entry) != tstate->current_frame
         || entry->instr_ptr != _PyPerf_LABELLED
-        || _PyPerf_IsEntry(tstate->current_frame)) {
+        || tstate->current_frame == entry) {
         return NULL;
     }
     return entry;

@@ -100,6 +100,9 @@ extern int _PyPerfHook_Install(PyInterpreterState *interp, bool shows_lines);
 /* Undo that.  Frames that are running finish where they started. */
 extern void _PyPerfHook_Remove(PyInterpreterState *interp);
 
+/* The same for all interpreters. */
+extern void _PyPerfHook_RemoveAll(void);
+
 extern int _PyPerfHook_IsInstalled(PyInterpreterState *interp);
 
 /* Let the next call of a Python function, in any interpreter in which the hook

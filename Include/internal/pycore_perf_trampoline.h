@@ -109,7 +109,8 @@ extern void _PyPerfTrampoline_Fini(void);
 
 /* What pystate.c's functions of PEP 523 get and set: the function that a tool
  * has installed, or NULL.  The trampoline is none of them.  While it is on it
- * stays on, and Python functions run below it, by the tool's function. */
+ * stays on, and Python functions run below it, by the tool's function.  It is
+ * set while the interpreter's other threads are stopped, by a GIL or else. */
 extern _PyFrameEvalFunction _PyPerfTrampoline_GetTool(
     PyInterpreterState *interp);
 extern void _PyPerfTrampoline_SetTool(PyInterpreterState *interp,

@@ -16,6 +16,7 @@ import textwrap
 import unittest
 from test import support
 from test.support import perf_jitdump
+from test.support.perf_base import HAS_NO_GIL
 from test.support.perf_helper import not_emulated
 from test.support.perf_jitdump_case import JitdumpTestCase
 from test.support.perf_map import mount_command
@@ -184,6 +185,8 @@ class LimitTest(JitdumpTestCase):
     @not_emulated("it does not enforce RLIMIT_AS")
     @unittest.skipIf(support.check_sanitizer(address=True),
                      "AddressSanitizer takes terabytes of address space")
+    @unittest.skipIf(HAS_NO_GIL, "without a GIL, PYTHONMALLOC=malloc is none "
+                                 "of CPython's allocators")
     def test_address_space_at_start(self):
         # Less and less, until what is missing is the arena: with a little
         # more, that is there, but nothing else.  The interpreter must take

@@ -133,7 +133,11 @@ class Model:
         raise Mismatch(text)
 
     def _named(self, labels):
-        names = list(map(self._known.get, labels))
+        # Not get(): without a GIL, CPython 3.13's locks the dict twice where
+        # another thread has put the value there, and finds out by yielding the
+        # processor 40 times.
+        known = self._known
+        names = [known[label] if label in known else None for label in labels]
         if None in names:
             self._list_symbols()
             names = self._names.of_all(labels)

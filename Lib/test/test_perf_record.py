@@ -11,6 +11,7 @@ import re
 import sys
 import textwrap
 import unittest
+from collections import Counter
 
 from test.support.perf_base import INLINES_COMPREHENSIONS, INLINES_SEND
 from test.support.perf_record import (AREA, AREAS, EVALUATOR,
@@ -281,6 +282,26 @@ class LimitTest(RecordTestCase):
         whole = ["busy"] + ["recurse"] * (self.DEPTH + 1) + ["<module>"]
         for sample in found["busy"]:
             self.assertEqual(sample.functions, self.symbols(sample, *whole))
+
+
+class QuickWayTest(RecordTestCase):
+    """C enters functions all the time: the hook may not have to search."""
+
+    def test_from_the_outermost_function(self):
+        recording = self.recording("""
+            def key(number): return number
+            numbers = range(WORK // 100)
+            for _ in range(300):
+                max(numbers, key=key)
+        """)
+        found, samples = self.samples_of(None, "key", recording=recording)
+        hook = [sample.frames[0] for sample in samples
+                if sample.frames[0] in ("_PyPerfTrampoline_EvalFrame",
+                                        "eval_frame_carefully", "enter")]
+        self.assertGreater(len(found["key"]), 10)
+        self.assertLess(len([name for name in hook
+                             if name != "_PyPerfTrampoline_EvalFrame"]),
+                        0.02 * len(samples), Counter(hook))
 
 
 class KernelTest(RecordTestCase):

@@ -14,12 +14,16 @@ import tempfile
 import textwrap
 import unittest
 from test.support import import_helper
+from test.support.perf_base import HAS_NO_GIL
 from test.support.perf_helper import not_emulated, requires_trampoline
 from test.support.perf_walk import run_script
 
 OPTIONS = "", "perf", "perf=native", "perf_jit", "perf_jit=native"
 
-LEFT_BEHIND = "a debug build objects to what C++ exceptions leave behind"
+# Objects that C code had locked stay locked, where there is no GIL.
+LEFT_BEHIND = ("a debug build, and one without a GIL, object to what C++ "
+               "exceptions leave behind")
+OBJECTS = hasattr(sys, "gettotalrefcount") or HAS_NO_GIL
 
 # Between C++ and C++ there are plain calls, calls from C, a generator, an area
 # that is full, and functions that are deep in the stack.
@@ -57,7 +61,7 @@ class ProcessTest(unittest.TestCase):
                                  env={"JITDUMPDIR": directory})
                 self.assertEqual(out, expected)
 
-    @unittest.skipIf(hasattr(sys, "gettotalrefcount"), LEFT_BEHIND)
+    @unittest.skipIf(OBJECTS, LEFT_BEHIND)
     def test_exception(self):
         self.check("""
             for depth in (0, 40, 900):
@@ -65,7 +69,7 @@ class ProcessTest(unittest.TestCase):
                 print(_testperf_unwind.catch(call), flush=True)
         """, "thrown caught message 123456\n" * 3)
 
-    @unittest.skipIf(hasattr(sys, "gettotalrefcount"), LEFT_BEHIND)
+    @unittest.skipIf(OBJECTS, LEFT_BEHIND)
     def test_calls_after_exceptions(self):
         # CPython is left with pointers into the stack of evaluators that are
         # no more: labels must not go there.
@@ -105,7 +109,7 @@ class ProcessTest(unittest.TestCase):
                 os._exit(0)
         """, "")
 
-    @unittest.skipIf(hasattr(sys, "gettotalrefcount"), LEFT_BEHIND)
+    @unittest.skipIf(OBJECTS, LEFT_BEHIND)
     def test_nested(self):
         # The innermost handler catches it, and Python code goes on.
         self.check("""

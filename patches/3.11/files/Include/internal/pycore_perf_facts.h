@@ -18,7 +18,24 @@
 #define _PyPerfBase_Function(frame) (frame)
 #define _PyPerfBase_STOP_OTHERS(interp) ((void)0)
 #define _PyPerfBase_LET_OTHERS_RUN(interp) ((void)0)
+#define _PyPerfBase_STOP_ALL() ((void)0)
+#define _PyPerfBase_LET_ALL_RUN() ((void)0)
 #define _PyPerfBase_LOCK_INTERPRETERS() ((void)0)
 #define _PyPerfBase_UNLOCK_INTERPRETERS() ((void)0)
+#define _PyPerfBase_LOCK_THREADS() \
+    PyThread_acquire_lock(_PyRuntime.interpreters.mutex, WAIT_LOCK)
+#define _PyPerfBase_UNLOCK_THREADS() \
+    PyThread_release_lock(_PyRuntime.interpreters.mutex)
+
+/* Pending calls are the main thread's, but lead other threads there, too. */
+#define _PyPerfBase_SAFE_POINT \
+    .of_interpreter = { \
+        {offsetof(PyInterpreterState, ceval.pending.calls_to_do), 1}, \
+        {offsetof(PyInterpreterState, ceval.eval_breaker), 1}, \
+    }
+#define _PyPerfBase_BREAK(tstate) \
+    (_Py_atomic_store_relaxed( \
+         &(tstate)->interp->ceval.pending.calls_to_do, 1), \
+     _Py_atomic_store_relaxed(&(tstate)->interp->ceval.eval_breaker, 1))
 
 #endif /* !Py_INTERNAL_PERF_FACTS_H */

@@ -13,6 +13,7 @@
 #define _PyPerfBase_BEFORE_HOOK(interp) _Py_Executors_InvalidateAll(interp, 1)
 #define _PyPerfBase_LAST_FRAME(tstate) ((tstate)->base_frame)
 #define _PyPerfBase_HASH(bytes, length) Py_HashBuffer(bytes, length)
+#define _PyPerfBase_TAIL_CALLS _Py_TAIL_CALL_INTERP
 /* Threads without a GIL have copies of their own. */
 #define _PyPerfBase_BYTECODE(frame) _PyFrame_GetBytecode(frame)
 #define _PyPerfBase_ENTRY_OWNER FRAME_OWNED_BY_INTERPRETER

@@ -34,6 +34,7 @@ works under any Python 3.11 or newer.
     classify, units     whose code a function is; what is counted
     perfscript          reads what perf prints into it, with
         processes         names that tell processes apart
+        jitdump           lines of what perf inject has named
     recording           keeps it in a file
     table               prints it on a terminal
     output              writes it, in one of

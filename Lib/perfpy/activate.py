@@ -1,167 +1,147 @@
-"""Switch on, and off again, the names of functions in a running process.
+"""Switch on, and off again, the names of functions in running processes.
 
-Since CPython 3.14 a process runs a script that another one names, when its
-main thread comes to the next safe point (PEP 768).  Only who may trace a
-process can do that; the interpreter is asked by one of the same kind, the
-program that the process runs.
+Interpreters of ours are asked as request.py has it, others as remote.py, which
+takes CPython 3.14.  Either takes the right to trace the process.
 
 Called by run.py and top.py, for processes that do not name their functions.
 """
 
 import contextlib
-import json
 import os
-import re
-import shutil
-import subprocess
-import tempfile
-import time
 
-from perfpy import attach, family
+from perfpy import (attach, family, interpreter, perfscript, remote,
+                    request)
 
-PATIENCE = 5.0          # seconds in which a main thread comes to a safe point
+PATIENCE = 5.0          # seconds in which a process comes to a safe point
+LAST_PATIENCE = 1.0     # at the end: it obeys later as well
 MOST_NAMES = 8
-
-_PYTHON = re.compile(r"(lib)?python[0-9.]*\w*")
-
-# What it runs on itself.  It tells what has been running since before.
-_ON = """
-import json, os, sys
-answer = {}
-try:
-    frames = sys._current_frames().values()
-    names = set()
-    for frame in frames:
-        while frame is not None:
-            if frame.f_globals is not globals():
-                names.add(frame.f_code.co_qualname)
-            frame = frame.f_back
-    del frames, frame
-    answer["running"] = sorted(names)
-    sys.activate_stack_trampoline("perf")
-except Exception as error:
-    answer["error"] = str(error)
-with open(PATH + ".new", "w") as file:
-    json.dump(answer, file)
-os.replace(PATH + ".new", PATH + ".answer")
-"""
-_OFF = """
-import sys
-sys.deactivate_stack_trampoline()
-with open(PATH + ".answer", "w") as file:
-    file.write("{}")
-"""
 
 
 class ActivationError(attach.AttachError):
     """It cannot be switched on.  The text is for the user."""
 
 
-def _ask(program, code, *arguments):
-    return subprocess.run([program, "-I", "-c", code, *arguments], text=True,
-                          errors="backslashreplace", timeout=30,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE)
+class _Session:
+    """What is switched on, and in which way."""
 
+    def __init__(self, lines, say):
+        self._lines = lines
+        self._say = say
+        self._by_request = []       # numbers of processes
+        self._by_script = []
+        self._is_off = False
 
-def can_activate(pid):
-    """Return whether the process runs a Python that can be asked to."""
-    try:
-        program = os.readlink(f"/proc/{pid}/exe")
-        if not _PYTHON.fullmatch(os.path.basename(program)):
-            return False
-        # In a container, it may be another one that is called so here.
-        if not os.path.samefile(program, f"/proc/{pid}/exe"):
-            return False
-        answer = _ask(program, "import sys; print(hasattr(sys, "
-                      "'remote_exec') and "
-                      "hasattr(sys, 'activate_stack_trampoline'))")
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return answer.stdout.strip() == "True"
+    def switch_on(self, pids):
+        with contextlib.ExitStack() as stack:
+            requests = []
+            for pid in family.with_children(pids):
+                try:
+                    attach.find(pid)
+                except attach.NamelessError:
+                    if found := request.find(pid):
+                        stack.callback(found.close)
+                        requests.append(found)
+                    elif remote.can_be_asked(pid):
+                        self._by_script.append(pid)
+                        self._tell(pid, remote.switch_on(pid, self._lines))
+                    elif pid in pids:
+                        _check_python(pid)
+                except attach.AttachError:
+                    if pid in pids:
+                        raise
+            self._ask(requests)
 
-
-def _run_in(pid, text):
-    """Let a process run a script; return what it answers."""
-    root = f"/proc/{pid}/root"
-    directory = None
-    try:
-        directory = tempfile.mkdtemp(prefix="perfpy-", dir=f"{root}/tmp")
-        status = os.stat(f"/proc/{pid}")
-        if os.geteuid() == 0:
-            os.chown(directory, status.st_uid, status.st_gid)
-        path = os.path.join(directory, "script.py")
-        inside = path.removeprefix(root)
-        with open(path, "w") as file:
-            file.write(f"PATH = {inside!r}\n{text}")
-        os.chmod(path, 0o644)
-        answer = _ask(os.readlink(f"/proc/{pid}/exe"), "import sys; "
-                      "sys.remote_exec(int(sys.argv[1]), sys.argv[2])",
-                      str(pid), inside)
-        if answer.returncode:
-            said = answer.stderr.strip().splitlines() or ["no reason"]
+    def _ask(self, requests):
+        self._by_request += [asked.pid for asked in requests]
+        waiting = request.ask(
+            requests, request.ON + request.LINES * self._lines, PATIENCE)
+        if requests and len(waiting) == len(requests):
             raise ActivationError(
-                f"process {pid} cannot be asked to name its Python functions "
-                f"({said[-1]}); who may trace it can, such as root")
-        deadline = time.monotonic() + PATIENCE
-        while not os.path.exists(path + ".answer"):
-            if time.monotonic() > deadline:
-                raise ActivationError(
-                    f"the main thread of process {pid} has not come to a safe "
-                    f"point for {PATIENCE:g} s, so it does not name its "
-                    "Python functions; it may wait for something")
-            if not os.path.exists(f"/proc/{pid}"):
-                raise ActivationError(f"process {pid} has ended")
-            time.sleep(0.01)
-        with open(path + ".answer") as file:
-            return json.load(file)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise ActivationError(f"process {pid} cannot be asked to name its "
-                              f"Python functions: {error}") from error
-    finally:
-        if directory:
-            shutil.rmtree(directory, ignore_errors=True)
+                f"process {waiting[0].pid} has not come to a safe point for "
+                f"{PATIENCE:g} s, so it does not name its Python functions; "
+                "it may wait for something")
+        for asked in requests:
+            if asked in waiting:
+                self._say(f"process {asked.pid} waits for something; it names "
+                          "its Python functions as soon as it runs")
+                continue
+            with contextlib.suppress(OSError):      # it has ended
+                symbols, left_out = asked.answer()
+                self._tell(asked.pid, map(_name_of, symbols), left_out)
+
+    def _tell(self, pid, names, left_out=0):
+        self._say(f"process {pid} names its Python functions while it is "
+                  "recorded")
+        names = sorted(set(names))
+        left_out += max(len(names) - MOST_NAMES, 0)
+        if names:
+            more = f" and {left_out} more" if left_out else ""
+            self._say("not shown until they are called anew, as they have "
+                      "been running since before: "
+                      f"{', '.join(names[:MOST_NAMES])}{more}")
+
+    def switch_off(self):
+        """Whoever is asked by a request obeys, sooner or later."""
+        if self._is_off:
+            return
+        self._is_off = True
+        for pid in self._by_script:
+            with contextlib.suppress(remote.RemoteError):
+                remote.switch_off(pid)
+        self._withdraw()
+
+    def remove_names(self):
+        """It would look as if the processes still named their functions."""
+        for pid in self._by_script + self._by_request:
+            with contextlib.suppress(OSError):
+                os.unlink(attach.map_of(pid))
+
+    def _withdraw(self):
+        with contextlib.ExitStack() as stack:
+            requests = []
+            # Those that were forked meanwhile have the request, too.
+            for pid in family.with_children(self._by_request):
+                with contextlib.suppress(request.RequestError, OSError):
+                    if found := request.find(pid):
+                        stack.callback(found.close)
+                        if found.is_on:
+                            requests.append(found)
+                            if pid not in self._by_request:
+                                self._by_request.append(pid)
+            request.ask(requests, request.OFF, LAST_PATIENCE)
+
+
+def _check_python(pid):
+    """Raise ActivationError if the process runs a Python without -X perf."""
+    program = remote.program_of(pid)
+    with contextlib.suppress(interpreter.InterpreterError):
+        if program and not interpreter.ask(program).has_trampoline:
+            raise ActivationError(
+                f"process {pid} runs a Python that cannot name its functions "
+                f"({program}): start the program by perfpy run, or with -X "
+                "perf in another Python")
+
+
+def _name_of(symbol):
+    return perfscript.make_frame("", symbol, "").name
 
 
 @contextlib.contextmanager
-def activated(pids, say, keep_names=False):
+def activated(pids, say, lines=True, keep_names=False):
     """Let processes and their children name their functions, until the end.
 
-    That is, those that can and do not.  say(text) tells the user what cannot
-    be shown.  keep_names leaves the files with the names where they are.
+    That is, those that can and do not.  Return a function that ends it early;
+    the files with the names are there until the end, and, with keep_names,
+    afterwards.  say(text) tells the user what cannot be shown.
     """
-    done = []
+    session = _Session(lines, say)
     try:
-        for pid in family.with_children(pids):
-            try:
-                attach.find(pid)
-            except attach.NamelessError:
-                if can_activate(pid):
-                    answer = _run_in(pid, _ON)
-                    if "error" in answer:
-                        raise ActivationError(
-                            f"process {pid} cannot name its Python functions: "
-                            f"{answer['error']}") from None
-                    done.append(pid)
-                    _tell(pid, answer.get("running", []), say)
-            except attach.AttachError:
-                if pid in pids:
-                    raise
-        yield
+        try:
+            session.switch_on(pids)
+        except (request.RequestError, remote.RemoteError) as error:
+            raise ActivationError(str(error)) from error
+        yield session.switch_off
     finally:
-        for pid in done:
-            with contextlib.suppress(attach.AttachError):
-                _run_in(pid, _OFF)
-            if not keep_names:
-                # It would look as if the process still named its functions.
-                with contextlib.suppress(OSError):
-                    os.unlink(attach.map_of(pid))
-
-
-def _tell(pid, names, say):
-    say(f"process {pid} names its Python functions while it is recorded")
-    if names:
-        more = f" and {len(names) - MOST_NAMES} more"
-        say("not shown until they are called anew, as they have been running "
-            f"since before: {', '.join(map(str, names[:MOST_NAMES]))}"
-            + (more if len(names) > MOST_NAMES else ""))
+        session.switch_off()
+        if not keep_names:
+            session.remove_names()

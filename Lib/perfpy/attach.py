@@ -85,8 +85,8 @@ def find(pid):
         raise NamelessError(
             f"process {pid} does not name its Python functions: start it with "
             "-X perf or PYTHONPERFSUPPORT=1, or let it call "
-            'sys.activate_stack_trampoline("perf"); perfpy can do that in '
-            "Python 3.14 or newer, unless --no-activate")
+            'sys.activate_stack_trampoline("perf"); perfpy can do that in a '
+            "cpython-perf and in Python 3.14 or newer, unless --no-activate")
     return Target(pid, program, jitdump)
 
 

@@ -1,11 +1,12 @@
 """Where a program or library has a symbol, whether it is stripped or not.
 
-Used by places.py, for the interpreter's state.
+Used by places.py and request.py, for what the interpreter has.
 """
 
 import struct
 
 _LOAD = 1
+_LARGEST_PAGE = 1 << 16
 _SYMBOL_TABLES = (11, 2)        # the dynamic one, which survives strip, first
 _SYMBOL = struct.Struct("<IBBHQQ")
 
@@ -62,4 +63,14 @@ def _look(symbols, strings, name):
     for text, _, _, section, address, size in _SYMBOL.iter_unpack(symbols):
         if text == wanted and section and size:
             return address, size
+    return None
+
+
+def in_memory(symbol, start, offset):
+    """Return the addresses of a symbol, given where its file is mapped."""
+    address, size, loads = symbol
+    for load, place, length in loads:
+        if place - offset < _LARGEST_PAGE and offset < place + length:
+            base = start - offset + place - load
+            return range(base + address, base + address + size)
     return None

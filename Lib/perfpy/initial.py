@@ -1,12 +1,13 @@
-"""Where threads wait that have stopped to run before the recording began.
+"""Where threads wait of whose stacks perf tells nothing, or not enough.
 
-perf tells nothing of such a thread until it runs again, which may be never.
-But while it waits in a system call its stack lies still, and /proc has all
-that a sample would have: the registers that count, and the stack.  That takes
-the right to trace the process; without it, it is known that a thread waits,
-but not where.
+That is those that have stopped to run before the recording began, and those
+with more on the stack than perf copies: select.select() alone takes 73 KiB.
+But while a thread waits in a system call its stack lies still, and /proc has
+all that a sample would have: the registers that count, and the stack.  That
+takes the right to trace the process; without it, it is known that a thread
+waits, but not where.
 
-Called by wallrecorder.py, for --attach.  Nothing is stopped or changed.
+Called by wallrecorder.py and reduce.py.  Nothing is stopped or changed.
 """
 
 import os
@@ -15,7 +16,8 @@ import typing
 
 from perfpy import registers
 
-COPY = 32768        # bytes of a stack
+LONGEST = 1 << 18   # most bytes of a stack
+COPY = 32768        # those that a record has room for
 
 # What follows in a sample is the size of a word for each of these bits, ...
 _WORDS = (16, 0, 1, 2, 3, 6, 9, 7, 8)
@@ -81,12 +83,12 @@ def _read(path):
 
 def _read_memory(pid, pointer):
     """Return what is on a stack, as far as it goes."""
+    size = min(LONGEST, _end_of_mapping(pid, pointer) - pointer)
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:
         data = b""
-        while len(data) < COPY:
-            # A read ends where memory does.
+        while len(data) < size:
             try:
-                piece = os.pread(file.fileno(), COPY - len(data),
+                piece = os.pread(file.fileno(), size - len(data),
                                  pointer + len(data))
             except OSError:
                 break
@@ -94,6 +96,17 @@ def _read_memory(pid, pointer):
                 break
             data += piece
     return data[:len(data) & ~7]
+
+
+def _end_of_mapping(pid, address):
+    """Return where the memory ends in which an address is."""
+    with open(f"/proc/{pid}/maps", "rb") as maps:
+        for line in maps:
+            start, end = (int(word, 16)
+                          for word in line.split(maxsplit=1)[0].split(b"-"))
+            if start <= address < end:
+                return end
+    return address
 
 
 def record_of(waiting, layout, time, identifier):
@@ -110,8 +123,9 @@ def record_of(waiting, layout, time, identifier):
     body += b"".join(struct.pack("<Q", waiting.registers.get(number, 0))
                      for number in range(64)
                      if layout.register_mask >> number & 1)
-    size = len(waiting.stack)
-    body += struct.pack("<Q", size) + waiting.stack
+    stack = waiting.stack[:COPY]
+    size = len(stack)
+    body += struct.pack("<Q", size) + stack
     if size:
         body += struct.pack("<Q", size)
     body += bytes(8 * sum(kind >> bit & 1 for bit in _MORE_WORDS))

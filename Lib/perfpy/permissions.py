@@ -3,7 +3,7 @@
 Called by doctor.py and run.py.
 """
 
-CAP_SYS_ADMIN, CAP_SYSLOG, CAP_PERFMON = 21, 34, 38
+CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYSLOG, CAP_PERFMON = 19, 21, 34, 38
 
 
 def read(path):

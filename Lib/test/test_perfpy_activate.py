@@ -1,33 +1,50 @@
 """perfpy run --attach of processes that do not name their functions."""
 
+import glob
 import os
+import select
+import shutil
+import signal
 import subprocess
 import sys
+import textwrap
 import time
 import unittest
+from test import support
+from test.support.perf_base import SERVES_REQUESTS
 from test.support.perf_helper import remove_map
-from test.support.perfpy_case import (RecordingTestCase, clean_environment,
-                                      shares)
+from test.support.perfpy_case import (RecordingTestCase, become_nobody,
+                                      clean_environment, shares)
 
-PROGRAM = """
+from perfpy import request
+
+BUSY = """
+def inner():
+    sum(range(10_000))
+
 def outer():
     while True:
         inner()
 
-def inner():
-    sum(range(10_000))
-
 print(os.getpid(), flush=True)
-outer()
 """
 
+# For what uses test.support.
+TEST_LIBRARY = {"PYTHONPATH": os.pathsep.join(sys.path)}
 
-class ActivateTest(RecordingTestCase):
 
-    def start(self, text=PROGRAM):
+class ActivateTestCase(RecordingTestCase):
+
+    def start(self, text, *options, prefix=(), python=sys.executable,
+              **variables):
+        """Start a process that prints its number when it is ready."""
         process = subprocess.Popen(
-            [sys.executable, self.script(text)], env=clean_environment(),
-            text=True, stdout=subprocess.PIPE)
+            [*prefix, python, *options, self.script(
+                BUSY + textwrap.dedent(text))],
+            env=clean_environment(**variables),
+            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            cwd=self.directory)
+        self.addCleanup(process.stdin.close)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(remove_map, process.pid)
@@ -35,49 +52,293 @@ class ActivateTest(RecordingTestCase):
         process.stdout.readline()
         return process
 
-    def attach(self, process, *options, **kwargs):
-        return self.record("--attach", str(process.pid), "--duration", "1",
-                           *options, **kwargs)
-
-    def refused(self, process, *options):
-        result = self.perfpy("run", "-o", self.OUTPUT, "--attach",
-                             str(process.pid), *options, status=125)
-        self.assertIn(f"process {process.pid} does not name its Python "
-                      "functions: start it with -X perf", result.stderr)
-        self.assertFalse(os.path.exists(f"/tmp/perf-{process.pid}.map"))
+    def attach(self, process, *options, duration=1, **kwargs):
+        result = self.record("--attach", str(process.pid), "--duration",
+                             str(duration), *options, **kwargs)
         self.assertIsNone(process.poll())
+        return result
+
+    def has_map(self, pid):
+        return os.path.exists(f"/tmp/perf-{pid}.map")
+
+    def refused(self, process, *options, **kwargs):
+        result = self.perfpy("run", "-o", self.OUTPUT, "--attach",
+                             str(process.pid), *options, status=125, **kwargs)
+        self.assertFalse(self.has_map(process.pid))
+        self.assertIsNone(process.poll())
+        return result.stderr
+
+
+class ActivateTest(ActivateTestCase):
 
     def test_on_and_off(self):
-        process = self.start()
-        if not hasattr(sys, "remote_exec"):
-            # CPython 3.13 and older cannot be asked.
-            self.refused(process)
-            return
+        process = self.start("outer()")
         for _ in range(2):
             result = self.attach(process)
             self.assertGreater(shares(result.profile)["inner"], 0.5)
             self.assertRegex(result.stderr, "running since before: .*outer")
             # It is off again.
-            self.assertFalse(os.path.exists(f"/tmp/perf-{process.pid}.map"))
-            self.assertIsNone(process.poll())
+            self.assertFalse(self.has_map(process.pid))
 
-    def test_no_activate(self):
-        self.refused(self.start(), "--no-activate")
+    def test_lines(self):
+        process = self.start("outer()")
+        lines = {frame.line for frame in self.attach(process).profile.frames
+                 if frame.name == "inner"}
+        self.assertTrue(lines - {0}, lines)
+        lines = {frame.line for frame in self.attach(
+            process, "--no-lines").profile.frames if frame.name == "inner"}
+        self.assertEqual(lines, {0})
 
-    @unittest.skipUnless(hasattr(sys, "remote_exec"),
-                         "sys.remote_exec is new in CPython 3.14")
+    def test_sleeper(self):
+        process = self.start("""
+            while True:
+                time.sleep(0.02)
+                inner()
+            """)
+        self.assertIn("inner", shares(self.attach(process).profile))
+
     def test_no_safe_point(self):
         process = self.start("""
-            read, write = os.pipe()
-            print(os.getpid(), flush=True)
-            os.read(read, 1)
+            os.dup2(os.open("errors", os.O_WRONLY | os.O_CREAT), 2)
+            sys.stdin.readline()
+            for _ in range(100):
+                inner()
+            print(sys.is_stack_trampoline_active(), flush=True)
+            outer()
             """)
         before = time.monotonic()
-        result = self.perfpy("run", "-o", self.OUTPUT, "--attach",
-                             str(process.pid), status=125)
+        self.assertIn("has not come to a safe point for 5 s",
+                      self.refused(process))
         self.assertLess(time.monotonic() - before, 60)
-        self.assertIn("has not come to a safe point", result.stderr)
+        # Nothing comes of it later.
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "False\n")
+        self.assertFalse(self.has_map(process.pid))
+        with open(self.path("errors")) as file:
+            self.assertEqual(file.read(), "")
+        for name in glob.glob(f"/tmp/perfpy-{process.pid}-*"):
+            shutil.rmtree(name)
+
+    def test_no_activate(self):
+        self.assertIn("does not name its Python functions: start it with "
+                      "-X perf", self.refused(self.start("outer()"),
+                                              "--no-activate"))
+
+    def test_user_says_no(self):
+        message = "lets nobody|cannot be asked"
+        process = self.start("outer()", "-X", "disable-remote-debug")
+        self.assertRegex(self.refused(process), message)
+        process = self.start("outer()", PYTHON_DISABLE_REMOTE_DEBUG="1")
+        self.assertRegex(self.refused(process), message)
+
+    def test_sealed(self):
+        process = self.start("""
+            sys.seal_stack_trampoline()
+            outer()
+            """)
+        if SERVES_REQUESTS:
+            self.assertIn("sys.seal_stack_trampoline() was called",
+                          self.refused(process))
+
+    def test_not_traceable(self):
+        if os.geteuid() != 0:
+            self.skipTest("takes root, to become another user")
+        self.admit_nobody()
+        process = self.start("outer()")
+        self.assertIn("belongs to user root", self.refused(
+            process, preexec_fn=become_nobody))
+
+    def test_not_dumpable(self):
+        if os.geteuid() != 0:
+            self.skipTest("takes root, to become another user")
+        self.admit_nobody()
+        process = self.start("""
+            import ctypes
+            os.setgid(65534)
+            os.setuid(65534)
+            ctypes.CDLL(None).prctl(4, 0)       # PR_SET_DUMPABLE
+            print("ready", flush=True)
+            outer()
+            """)
+        process.stdout.readline()
+        self.assertRegex(self.refused(process, preexec_fn=become_nobody),
+                         "become root|belongs to user")
+
+    def test_other_python(self):
+        python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+        probe = python and subprocess.run(
+            [python, "-c", "import sys; print(hasattr(sys, 'remote_exec') or "
+             "hasattr(sys, 'activate_stack_trampoline'))"],
+            text=True, stdout=subprocess.PIPE)
+        if not probe or probe.stdout != "False\n":
+            self.skipTest("the system has no Python without -X perf")
+        process = self.start("outer()", python=python)
+        self.assertRegex(self.refused(process), "runs a Python that cannot "
+                         "name its functions.*perfpy run")
+
+
+@unittest.skipUnless(SERVES_REQUESTS, "CPython from 3.14 on runs a script in "
+                     "its main thread instead")
+class RequestTest(ActivateTestCase):
+    """What goes beyond that: any thread, and any interpreter."""
+
+    def test_idle_main_thread(self):
+        process = self.start("""
+            from concurrent.futures import ThreadPoolExecutor
+            def work():
+                while True:
+                    inner()
+                    time.sleep(0.001)
+            with ThreadPoolExecutor() as pool:
+                for _ in range(3):
+                    pool.submit(work)
+            """)
+        self.assertGreater(shares(self.attach(process).profile)["inner"], 0.5)
+
+    def test_one_busy_thread(self):
+        # It never gives the GIL to anybody.
+        process = self.start("""
+            thread = threading.Thread(target=outer)
+            thread.start()
+            thread.join()
+            """)
+        self.assertGreater(shares(self.attach(process).profile)["inner"], 0.5)
+
+    def test_interpreter(self):
+        process = self.start("""
+            from test.support.perf_interpreters import (create, raise_failure,
+                                                        run_string)
+            raise_failure(run_string(create(), '''if True:
+                def inside():
+                    sum(range(10_000))
+                while True:
+                    inside()
+                '''))
+            """, **TEST_LIBRARY)
+        self.assertGreater(shares(self.attach(process).profile)["inside"], 0.5)
+
+    def test_later_interpreter(self):
+        process = self.start("""
+            from test.support.perf_interpreters import (create, raise_failure,
+                                                        run_string)
+            while not os.path.exists(f"/tmp/perf-{os.getpid()}.map"):
+                inner()
+            raise_failure(run_string(create(), '''if True:
+                def inside():
+                    sum(range(10_000))
+                while True:
+                    inside()
+                '''))
+            """, **TEST_LIBRARY)
+        result = self.attach(process, duration=3)
+        self.assertGreater(shares(result.profile)["inside"], 0.3)
+
+    def test_children(self):
+        # One is there, one waits, and one is forked while it records.
+        process = self.start("""
+            def child():
+                pid = os.fork()
+                if pid == 0:
+                    signal.alarm(600)
+                    outer()
+                print(pid, flush=True)
+            child()
+            if os.fork() == 0:
+                sys.stdin.read()
+                os._exit(0)
+            time.sleep(0.3)
+            print("ready", flush=True)
+            while not os.path.exists(f"/tmp/perf-{os.getpid()}.map"):
+                inner()
+            child()
+            outer()
+            """)
+        children = [int(process.stdout.readline())]
+        self.addCleanup(os.kill, children[0], signal.SIGKILL)
+        process.stdout.readline()
+        result = self.attach(process)
+        self.assertIn("waits for something; it names its Python functions as "
+                      "soon as it runs", result.stderr)
+        children.append(int(process.stdout.readline()))
+        self.addCleanup(os.kill, children[1], signal.SIGKILL)
+        self.assertEqual({thread.pid for thread in result.profile.threads},
+                         {process.pid, *children})
+        self.assertGreater(shares(result.profile)["inner"], 0.5)
+        for pid in process.pid, *children:
+            self.assertFalse(self.has_map(pid))
+            found = request.find(pid)
+            self.addCleanup(found.close)
+            self.assertFalse(found.is_on)
+
+    def ask(self, pid, wanted):
+        found = request.find(pid)
+        try:
+            self.assertEqual(request.ask([found], wanted,
+                                         support.LONG_TIMEOUT), [])
+        finally:
+            found.close()
+
+    def test_threads_and_interpreters_that_end(self):
+        # What is poked into is freed all the time.
+        process = self.start("""
+            from test.support.perf_interpreters import (create, destroy,
+                                                        raise_failure,
+                                                        run_string)
+            import select
+            def interpreters():
+                while True:
+                    number = create()
+                    raise_failure(run_string(number, "sum(range(1000))"))
+                    destroy(number)
+            def threads():
+                while True:
+                    ended = [threading.Thread(target=inner)
+                             for _ in range(10)]
+                    for thread in ended:
+                        thread.start()
+                    for thread in ended:
+                        thread.join()
+            threading.Thread(target=interpreters, daemon=True).start()
+            threading.Thread(target=threads, daemon=True).start()
+            while not select.select([sys.stdin], [], [], 0)[0]:
+                inner()
+            os._exit(0)
+            """, **TEST_LIBRARY)
+        for _ in range(100):
+            self.ask(process.pid, request.ON)
+            self.ask(process.pid, request.OFF)
         self.assertIsNone(process.poll())
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(process.wait(support.LONG_TIMEOUT), 0)
+
+    def test_signals_and_pending_calls(self):
+        # None is lost by what the other process writes.
+        process = self.start(r"""
+            count = 0
+            def count_one(number, frame):
+                global count
+                count += 1
+                os.write(1, b"%d\n" % count)
+            signal.signal(signal.SIGUSR1, count_one)
+            os.write(1, b"ready\n")
+            outer()
+            """)
+        process.stdout.readline()
+        for number in range(100):
+            process.send_signal(signal.SIGUSR1)
+            self.ask(process.pid, (request.ON, request.OFF)[number % 2])
+            readable, _, _ = select.select([process.stdout], [], [],
+                                           support.SHORT_TIMEOUT)
+            self.assertTrue(readable)
+            self.assertEqual(process.stdout.readline(), f"{number + 1}\n")
+
+    def test_one_at_a_time(self):
+        process = self.start("outer()")
+        first = request.find(process.pid)
+        self.addCleanup(first.close)
+        self.assertIn("another perfpy is asking", self.refused(process))
 
 
 if __name__ == "__main__":

@@ -44,10 +44,10 @@ class TerminalTest(RecordingTestCase):
         self.addCleanup(self.terminal.close)
         self.before = self.terminal.settings()
 
-    def start(self):
+    def start(self, *options):
         """Start a program that goes on; return its Popen."""
         process = subprocess.Popen(
-            [sys.executable, "-X", "perf",
+            [sys.executable, *(options or ("-X", "perf")),
              self.script(PROGRAM + "\nheavy()\n")],
             env=clean_environment(), text=True, stdout=subprocess.PIPE)
         self.addCleanup(process.stdout.close)
@@ -119,6 +119,18 @@ class TerminalTest(RecordingTestCase):
         self.terminal.wait_for("status 0")
         self.assertRestored()
         self.assertIsNone(process.poll())
+
+    def test_process_that_names_nothing(self):
+        process = self.start("-X", "perf=0")
+        self.top(process.pid)
+        self.terminal.wait_for("inner", "nap")
+        self.terminal.press("l")            # with lines
+        self.terminal.wait_for("lines, sorted", ".py:")
+        self.terminal.press("q")
+        self.terminal.wait_for("status 0")
+        self.assertRestored()
+        self.assertIsNone(process.poll())
+        self.assertFalse(os.path.exists(f"/tmp/perf-{process.pid}.map"))
 
     def test_signals_restore_the_terminal(self):
         process = self.start()

@@ -372,11 +372,24 @@ typedef struct {
     uintptr_t address;
     const char *code;
     size_t more;                /* bytes, zeros, between code and number */
-    const _PyPerfSymbol *lines; /* the symbol, if it has some */
+    const _PyPerfSymbol *lines; /* the symbol, if it has some... */
+    uint64_t entries;           /* ...and how many there are of them */
     const Unwinding *unwinding;
     bool is_mapped;             /* is there room for the unwinding? */
     uint64_t made;
 } Dumped;
+
+static uint64_t
+count_entries(const _PyPerfSymbol *symbol)
+{
+    _PyPerfLineCursor cursor = {0};
+    _PyPerfLineRun run;
+    uint64_t count = 1;                 /* the end */
+    while (_PyPerfLines_Next(symbol, &cursor, &run)) {
+        count++;
+    }
+    return count;
+}
 
 static Dumped
 dumped_label(const _PyPerfSymbol *symbol)
@@ -387,6 +400,7 @@ dumped_label(const _PyPerfSymbol *symbol)
         .address = symbol->start, .code = _PyPerf_LabelModel,
         .more = size - LABEL_SIZE,
         .lines = symbol->lines != NULL ? symbol : NULL,
+        .entries = symbol->lines != NULL ? count_entries(symbol) : 0,
         .unwinding = &unwinding.label,
         .is_mapped = size + unwinding.label.size <= symbol->room,
         .made = symbol->made,
@@ -424,18 +438,6 @@ put_entry(char **end, uintptr_t address, int line, const _PyPerfSymbol *symbol)
     *(*end)++ = '\0';
 }
 
-static uint64_t
-count_entries(const _PyPerfSymbol *symbol)
-{
-    _PyPerfLineCursor cursor = {0};
-    _PyPerfLineRun run;
-    uint64_t count = 1;                 /* the end */
-    while (_PyPerfLines_Next(symbol, &cursor, &run)) {
-        count++;
-    }
-    return count;
-}
-
 static size_t
 size_of_lines(const Dumped *dumped)
 {
@@ -444,7 +446,7 @@ size_of_lines(const Dumped *dumped)
     }
     const size_t name_size = dumped->lines->length - dumped->lines->file_start
                              + 1;
-    return ALIGN_8(sizeof(DebugInfo) + (size_t)count_entries(dumped->lines)
+    return ALIGN_8(sizeof(DebugInfo) + (size_t)dumped->entries
                                        * (sizeof(DebugEntry) + name_size));
 }
 
@@ -462,7 +464,7 @@ put_lines(char *start, const Dumped *dumped, uint64_t time)
         .header.total_size = (uint32_t)size,
         .header.timestamp = time,
         .code_addr = dumped->address,
-        .nr_entry = count_entries(symbol),
+        .nr_entry = dumped->entries,
     };
     memset(start + size - 8, 0, 8);                     /* padding */
     char *position = put(start, &info, sizeof(info));
@@ -743,6 +745,7 @@ make_given_unwinding(Unwinding *made, size_t code_size,
     memcpy(made->bytes, eh_frame, eh_frame_size);
     memcpy(made->bytes + eh_frame_size, &header, sizeof(header));
     made->code_size = code_size;
+    made->fde_offset = cie_size;
     made->eh_frame_size = eh_frame_size;
     made->size = eh_frame_size + sizeof(header);
     return 0;
@@ -758,7 +761,8 @@ _PyPerfJitdump_WriteCode(const char *name, const void *code, size_t code_size,
                                 eh_frame_size) < 0) {
         return -1;
     }
-    const Dumped dumped = dumped_code(name, code, &given);
+    Dumped dumped = dumped_code(name, code, &given);
+    dumped.made = timestamp();          /* other code may have been there */
     const size_t size = size_of_records(&dumped);
     char *const records = malloc(size);
     if (records == NULL) {

@@ -44,7 +44,7 @@ _PyPerfLines_AreEqual(const _PyPerfLines *a, const _PyPerfLines *b)
 
 /* Lines are counted as the interpreter does, in an int; here it may overflow
    without harm. */
-static int
+static inline int
 add(int line, uint32_t delta)
 {
     return (int)((uint32_t)line + delta);
@@ -52,11 +52,11 @@ add(int line, uint32_t delta)
 
 /* Read a number of six bits in each byte, the lowest bit its sign. */
 static uint32_t
-read_signed(const _PyPerfLines *lines, size_t position)
+read_signed(const unsigned char *table, const unsigned char *end)
 {
     uint32_t number = 0;
-    for (unsigned int shift = 0; position < lines->size; shift += 6) {
-        const unsigned int byte = lines->table[position++];
+    for (unsigned int shift = 0; table < end; shift += 6) {
+        const unsigned int byte = *table++;
         if (shift < 32) {
             number |= (uint32_t)(byte & 0x3f) << shift;
         }
@@ -67,80 +67,85 @@ read_signed(const _PyPerfLines *lines, size_t position)
     return number & 1 ? 0 - (number >> 1) : number >> 1;
 }
 
-/* Read the entry at the cursor.  Return for how many units it holds, and set
-   line to the line or to NO_LINE; or return 0 at the end. */
-static uint32_t
-read_entry(const _PyPerfLines *lines, _PyPerfLineCursor *cursor, int *line)
+/* Read the entry that begins with head; what follows is at table.  Return
+   the line that it counts to from line, and set *is_line to whether it tells
+   it. */
+static inline int
+read_line(unsigned int head, const unsigned char *table,
+          const unsigned char *end, int line, bool *is_line)
 {
-    if (cursor->position >= lines->size) {
-        return 0;
-    }
-    const unsigned int head = lines->table[cursor->position];
     const unsigned int kind = (head >> 3) & 15;
     if (kind == 13 || kind == 14) {
-        cursor->line = add(cursor->line,
-                           read_signed(lines, cursor->position + 1));
+        line = add(line, read_signed(table, end));
     }
     else if (kind >= 10 && kind <= 12) {
-        cursor->line = add(cursor->line, kind - 10);
+        line = add(line, kind - 10);
     }
-    /* The first byte of an entry has the highest bit set. */
-    do {
-        cursor->position++;
-    } while (cursor->position < lines->size
-             && !(lines->table[cursor->position] & 0x80));
-    *line = kind == 15 || cursor->line < 0 ? NO_LINE : cursor->line;
-    return (head & 7) + 1;
+    *is_line = kind != 15 && line >= 0;
+    return line;
 }
 
 /* --- Addresses ----------------------------------------------------------- */
 
-/* Set next to what the next entry says.  Return false at the end. */
-static bool
-read_run(const _PyPerfSymbol *symbol, _PyPerfLineCursor *cursor)
+static void
+begin(const _PyPerfSymbol *symbol, _PyPerfLineCursor *cursor)
 {
-    const _PyPerfLines *const lines = symbol->lines;
-    const uint32_t left = lines->units - cursor->units;
-    if (left == 0) {
-        return false;
-    }
-    int line;
-    uint32_t units = read_entry(lines, cursor, &line);
-    if (units == 0) {                   /* the table is too short */
-        units = left;
-        line = NO_LINE;
-    }
-    units = Py_MIN(units, left);
-    cursor->units += units;
-    cursor->next.start = cursor->next.end;
-    cursor->next.end += units * UNIT_SIZE;
-    cursor->next.line = line;
-    return true;
+    const int line = symbol->lines->first_line;
+    cursor->is_begun = true;
+    cursor->counted = line;
+    cursor->line = line < 0 ? NO_LINE : line;
+    cursor->start = symbol->start + _PyPerfLines_FUNCTION_ROOM - UNIT_SIZE;
 }
 
+/* There are thousands of entries at start-up. */
 bool
 _PyPerfLines_Next(const _PyPerfSymbol *symbol, _PyPerfLineCursor *cursor,
                   _PyPerfLineRun *run)
 {
+    const _PyPerfLines *const lines = symbol->lines;
     if (!cursor->is_begun) {
-        const int line = symbol->lines->first_line;
-        cursor->is_begun = true;
-        cursor->line = line;
-        cursor->next.end = symbol->start + _PyPerfLines_FUNCTION_ROOM;
-        cursor->next.start = cursor->next.end - UNIT_SIZE;
-        cursor->next.line = line < 0 ? NO_LINE : line;
+        begin(symbol, cursor);
     }
-    if (cursor->is_ended) {
+    else if (cursor->is_ended) {
         return false;
     }
-    *run = cursor->next;
-    while (read_run(symbol, cursor)) {
-        if (cursor->next.line != run->line) {
-            return true;
+    const unsigned char *table = lines->table + cursor->position;
+    const unsigned char *const end = lines->table + lines->size;
+    const int line_of_run = cursor->line;
+    int line = NO_LINE, counted = cursor->counted;
+    uint32_t done, units = cursor->units;
+    do {
+        done = units;
+        if (done == lines->units) {
+            cursor->is_ended = true;
+            break;
         }
-        run->end = cursor->next.end;
-    }
-    cursor->is_ended = true;
+        if (table == end) {             /* the table is too short */
+            units = lines->units;
+            line = NO_LINE;
+            continue;
+        }
+        bool is_line;
+        const unsigned int head = *table++;
+        counted = read_line(head, table, end, counted, &is_line);
+        line = is_line ? counted : NO_LINE;
+        /* The first byte of an entry has the highest bit set. */
+        while (table < end && !(*table & 0x80)) {
+            table++;
+        }
+        units += Py_MIN((head & 7) + 1, lines->units - done);
+    } while (line == line_of_run);
+    *run = (_PyPerfLineRun){
+        .start = cursor->start,
+        .end = symbol->start + _PyPerfLines_FUNCTION_ROOM
+               + (size_t)done * UNIT_SIZE,
+        .line = line_of_run,
+    };
+    cursor->position = (size_t)(table - lines->table);
+    cursor->counted = counted;
+    cursor->line = line;
+    cursor->units = units;
+    cursor->start = run->end;
     return true;
 }
 
@@ -161,29 +166,53 @@ write_bytes(Writer *writer, const char *bytes, size_t length)
     writer->length += length;
 }
 
-/* There are thousands at start-up: the compiler has to know the base. */
-static inline void
-write_number(Writer *writer, uintptr_t number, const unsigned int base)
+/* Put a number before end, and return where it starts. */
+static char *
+put_hexadecimal(char *end, uintptr_t number)
 {
-    char digits[3 * sizeof(number)];
-    size_t start = sizeof(digits);
     do {
-        digits[--start] = "0123456789abcdef"[number % base];
-        number /= base;
+        *--end = "0123456789abcdef"[number % 16];
+        number /= 16;
     } while (number != 0);
-    write_bytes(writer, digits + start, sizeof(digits) - start);
+    return end;
+}
+
+static char *
+put_decimal(char *end, unsigned int number)
+{
+    do {
+        *--end = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    return end;
+}
+
+/* What stands before the name and after it. */
+static void
+write_numbers(Writer *writer, const _PyPerfLineRun *run)
+{
+    char text[2 * (2 * sizeof(uintptr_t) + 1)];
+    char *const end = text + sizeof(text);
+    char *start = end;
+    *--start = ' ';
+    start = put_hexadecimal(start, run->end - run->start);
+    *--start = ' ';
+    start = put_hexadecimal(start, run->start);
+    write_bytes(writer, start, (size_t)(end - start));
 }
 
 static void
-write_hexadecimal(Writer *writer, uintptr_t number)
+write_line(Writer *writer, const _PyPerfLineRun *run)
 {
-    write_number(writer, number, 16);
-}
-
-static void
-write_decimal(Writer *writer, uintptr_t number)
-{
-    write_number(writer, number, 10);
+    char text[3 * sizeof(run->line) + 2];
+    char *const end = text + sizeof(text);
+    char *start = end;
+    *--start = '\n';
+    if (run->line >= 0) {
+        start = put_decimal(start, (unsigned int)run->line);
+        *--start = ':';
+    }
+    write_bytes(writer, start, (size_t)(end - start));
 }
 
 size_t
@@ -194,16 +223,9 @@ _PyPerfLines_WriteEntries(const _PyPerfSymbol *symbol, char *buffer,
     _PyPerfLineCursor cursor = {0};
     _PyPerfLineRun run;
     while (_PyPerfLines_Next(symbol, &cursor, &run)) {
-        write_hexadecimal(&writer, run.start);
-        write_bytes(&writer, " ", 1);
-        write_hexadecimal(&writer, run.end - run.start);
-        write_bytes(&writer, " ", 1);
+        write_numbers(&writer, &run);
         write_bytes(&writer, symbol->name, symbol->length);
-        if (run.line >= 0) {
-            write_bytes(&writer, ":", 1);
-            write_decimal(&writer, (uintptr_t)run.line);
-        }
-        write_bytes(&writer, "\n", 1);
+        write_line(&writer, &run);
     }
     return writer.length;
 }

@@ -85,11 +85,12 @@ typedef struct {
 /* Goes through these parts.  Begin with {0}. */
 typedef struct {
     size_t position;                    /* in the table */
-    int line;
-    uint32_t units;                     /* that lie before it */
+    int counted;                        /* the line, as the table counts it */
+    uint32_t units;                     /* that the table has told of */
+    uintptr_t start;                    /* of the next part */
+    int line;                           /* of that */
     bool is_begun;
     bool is_ended;
-    _PyPerfLineRun next;
 } _PyPerfLineCursor;
 
 /* The next part of the symbol, behind its function's labels, or false if there

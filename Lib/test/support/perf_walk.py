@@ -237,6 +237,21 @@ class PerfTestCase(unittest.TestCase):
             self.assertEqual(self.checker.count - before, checks)
 
 
+class LinesTestCase(PerfTestCase):
+    """The same, where lines are shown."""
+
+    lines = True
+
+    def shown(self):
+        """The names of the calling function and of those further out."""
+        return self.checker.names.of_all(_testperf.labels()[1:])
+
+    def line_shown(self):
+        """Return the line that the calling function shows."""
+        name = self.checker.names.of(_testperf.labels()[1])
+        return int(name.rpartition(":")[2])
+
+
 def also_with_details(namespace):
     """Add twins to each test case of a module: with native functions, with
     lines, and with both."""

@@ -5,10 +5,15 @@ Hold and release are left out: only the start of the interpreter does them.
 """
 
 import collections
+import os
 import pathlib
+import types
 import unittest
 from test.support import import_helper, perf_jitdump
+from test.support.perf_helper import (read_map, remove_own_map_at_exit,
+                                      requires_trampoline)
 from test.support.perf_jitdump_case import JitdumpTestCase
+from test.support.perf_walk import LinesTestCase
 
 import _testperf
 
@@ -52,6 +57,10 @@ def symbols(target):
             if operation == "symbol"}
 
 
+def setUpModule():
+    remove_own_map_at_exit()
+
+
 class WriterTest(JitdumpTestCase):
 
     def run_corpus(self, target, back_end):
@@ -89,6 +98,51 @@ class WriterTest(JitdumpTestCase):
         dump = perf_jitdump.read(result.path)
         self.assert_once_each(symbols("jitdump"),
                               [load.name for load in dump.loads])
+
+
+def template(x):
+    for number in range(3):
+        x += number
+    return [x,
+            x]
+
+
+@requires_trampoline
+class LinesTest(LinesTestCase):
+
+    def entries_of(self, code, name):
+        """Call it; return what it adds to the map."""
+        before = len(read_map(os.getpid()))
+        types.FunctionType(code, {"range": range})(1)
+        return sorted(entry for entry in read_map(os.getpid())[before:]
+                      if entry[2].startswith(name))
+
+    def test_lines(self):
+        units = len(template.__code__.co_code) // 2
+        checked = 0
+        for path in (fuzz_model.CORPUS / "lines").iterdir():
+            for qualname, filename, first, table in fuzz_model.decode_lines(
+                    path.read_bytes()):
+                name = fuzz_model.symbol_of(qualname, filename)
+                entries = self.entries_of(template.__code__.replace(
+                    co_qualname=qualname, co_filename=filename,
+                    co_firstlineno=first, co_linetable=table), name)
+                if not entries:
+                    continue                # an equal one was there
+                checked += 1
+                start, size, shown = entries[0]
+                self.assertEqual((size, shown), (14, name))
+                lines = [first, *fuzz_model.lines_of_table(table, first,
+                                                           units)]
+                for address, size, shown in entries[1:]:
+                    self.assertEqual(address, start + 14)
+                    for _ in range(size // 2):
+                        line = lines.pop(0)
+                        self.assertEqual(shown, name if line is None
+                                         else f"{name}:{line}", path)
+                    start += size
+                self.assertEqual(lines, [])
+        self.assertGreater(checked, 10)
 
 
 class ReaderTest(unittest.TestCase):

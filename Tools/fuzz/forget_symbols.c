@@ -13,6 +13,7 @@ free_symbols(void)
 {
     _PyPerfSymbol *block = labels.first, *symbol = labels.first;
     for (size_t number = 1; symbol != NULL; number++) {
+        free((void *)symbol->lines);
         symbol = (_PyPerfSymbol *)symbol->next;
         if (symbol == NULL || number % SYMBOLS_PER_BLOCK == 0) {
             free(block);

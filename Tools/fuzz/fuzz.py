@@ -26,7 +26,10 @@ BUILD = TOP / "build-fuzz"
 FOUND = BUILD / "found"
 REQUIREMENTS = HERE / "requirements.txt"
 
-WRITERS = ["map", "jitdump"]
+# The sources of each beside those that all share.
+WRITERS = {"map": ["map.c", "harness.c"],
+           "jitdump": ["jitdump.c", "harness.c"],
+           "lines": ["lines.c"]}
 READER = "reader"
 TARGETS = [*WRITERS, READER]
 
@@ -80,7 +83,7 @@ def build_shared_objects(compiler):
         fail(f"there is no {compiler}; Debian has it in the packages "
              f"{DEBIAN_PACKAGES}, and --compiler names another one")
     return [*(compile_file(compiler, source, COVERAGE) for source in OURS),
-            compile_file(compiler, "Tools/fuzz/harness.c", [])]
+            compile_file(compiler, "Tools/fuzz/interpreter.c", [])]
 
 
 def build_writer(target, compiler):
@@ -90,7 +93,8 @@ def build_writer(target, compiler):
              "--enable-shared, makes it")
     run([compiler, *SANITIZERS, "-fsanitize=fuzzer", "-Wl,--export-dynamic",
          "-o", BUILD / target, *build_shared_objects(compiler),
-         compile_file(compiler, f"Tools/fuzz/{target}.c", []),
+         *(compile_file(compiler, f"Tools/fuzz/{source}", [])
+           for source in WRITERS[target]),
          library, "-ldl", "-lm", "-lutil"])
 
 

@@ -96,6 +96,52 @@ def entry_name(name):
     return escaped(name.decode(errors="backslashreplace"))
 
 
+# --- Lines -------------------------------------------------------------------
+
+MAX_UNITS = 3000
+MAX_TABLE = 4096
+
+
+def decode_lines(data):
+    """Yield the functions in an input for lines.c, as tuples:
+
+    (qualname, filename, first line, table of lines)
+    """
+    source = _Input(data)
+    while source.rest:
+        source.take(1)                  # the back end
+        names = source.take_string(), source.take_string()
+        first_line = source.take(4) & 0x7fff_ffff
+        source.take(2)                  # the size
+        units, times = source.take_text()
+        table = bytes(unit & 255 for unit in units) * times
+        yield *names, first_line, table[:MAX_TABLE]
+
+
+def lines_of_table(table, line, units):
+    """Return the line of each unit of code, or None."""
+    lines = []
+    entries = re.findall(rb"(?s)\A[\0-\xff][\0-\x7f]*|[\x80-\xff][\0-\x7f]*",
+                         table)
+    place = 0
+    for entry in entries:
+        kind = entry[0] >> 3 & 15
+        if kind in (13, 14):
+            # It may go on in the next entry, if the table is damaged.
+            number = re.match(rb"(?s)[\x40-\x7f\xc0-\xff]*[\0-\xff]?",
+                              table[place + 1:])[0]
+            delta = sum((byte & 63) << 6 * index
+                        for index, byte in enumerate(number)) & 0xffff_ffff
+            line += -(delta >> 1) if delta & 1 else delta >> 1
+        elif kind in (10, 11, 12):
+            line += kind - 10
+        line = (line + (1 << 31)) % (1 << 32) - (1 << 31)
+        shown = None if kind == 15 or line < 0 else line
+        lines += [shown] * ((entry[0] & 7) + 1)
+        place += len(entry)
+    return (lines + [None] * units)[:units]
+
+
 # --- The reader --------------------------------------------------------------
 
 OFFSET = re.compile(r"offset (\d+): .")

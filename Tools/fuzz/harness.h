@@ -8,7 +8,58 @@
 
 #include <stdbool.h>
 
-/* What the fuzzers of the map and of the jitdump share: see harness.c. */
+/* --- What all fuzzers of writers share: see interpreter.c ---------------- */
+
+/* Say what does not hold, and end the process so that libFuzzer sees it. */
+extern void fail(const char *format, ...)
+    __attribute__((format(printf, 1, 2), noreturn));
+
+/* PyObject *, or the end. */
+extern void *must(void *object);
+
+typedef struct {
+    const uint8_t *next;
+    const uint8_t *end;
+} Input;
+
+/* A text of one, two or four bytes for each unit.  Some are repeated: buffers
+   have to be exceeded by short inputs, but few need to be. */
+typedef struct {
+    Py_ssize_t units;
+    Py_ssize_t times;
+    Py_UCS4 unit[256];
+} Text;
+
+/* A number of so many bytes, the lowest first; those that lack are 0. */
+extern uint64_t take(Input *input, int bytes);
+extern void take_text(Input *input, Text *text);
+extern PyObject *take_string(Input *input);
+
+/* Bytes that end at a NUL, as C strings do. */
+extern PyObject *take_c_string(Input *input);
+
+/* Bytes: what the files must call a function, and a JIT compiler's entry. */
+extern PyObject *symbol_of(PyObject *qualname, PyObject *filename);
+extern PyObject *entry_name(PyObject *c_string);
+
+/* A code object, by code.replace() with these arguments, whose reference is
+ * taken over. */
+extern PyCodeObject *changed_code(PyObject *changes);
+
+extern void activate(const char *back_end, int details);
+
+/* The bytes of a file. */
+extern PyObject *contents(const char *path);
+
+/* Go on as if the process had just been started. */
+extern void begin_anew(void);
+
+/* forget_symbols.c */
+extern void forget_symbols(void);
+extern uintptr_t arena_start(void);
+extern uintptr_t arena_end(void);
+
+/* --- And those of the map and of the jitdump: see harness.c -------------- */
 
 /* What must be in the file. */
 typedef struct {
@@ -43,17 +94,5 @@ typedef struct {
 } Target;
 
 extern const Target target;
-
-/* Say what does not hold, and end the process so that libFuzzer sees it. */
-extern void fail(const char *format, ...)
-    __attribute__((format(printf, 1, 2), noreturn));
-
-/* PyObject *, or the end. */
-extern void *must(void *object);
-
-/* forget_symbols.c */
-extern void forget_symbols(void);
-extern uintptr_t arena_start(void);
-extern uintptr_t arena_end(void);
 
 #endif /* !HARNESS_H */

@@ -13,6 +13,7 @@ import glob
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -25,7 +26,7 @@ import unittest
 
 from perfpy import permissions
 from test import support
-from test.support import perf_helper
+from test.support import perf_bpftrace, perf_helper, perf_samply
 from test.support.script_helper import assert_python_ok
 
 perf_helper.skip_module_if_emulated(
@@ -135,13 +136,10 @@ def why_perf_fails():
     return None
 
 
+@functools.cache
 def why_samply_fails():
-    if not shutil.which("samply"):
-        return "samply is not installed"
-    paranoid = pathlib.Path("/proc/sys/kernel/perf_event_paranoid")
-    if int(paranoid.read_text()) > 1:
-        return "samply needs kernel.perf_event_paranoid to be 1 or less"
-    return None
+    with tempfile.TemporaryDirectory() as directory:
+        return perf_samply.why_not(directory)
 
 
 def why_gunicorn_fails():
@@ -156,6 +154,8 @@ def why_not(command):
     """Return what is missing to run command here, or None."""
     if re.search(r"\bsamply record\b", command):
         return why_samply_fails()
+    if re.search(r"\bbpftrace\b", command):
+        return perf_bpftrace.why_not()
     if (re.search("gunicorn|shop|toggled", command)
             and (reason := why_gunicorn_fails())):
         return reason
@@ -192,6 +192,11 @@ class CommandTests(unittest.TestCase):
             "exec python -c 'import sys; from perfpy.cli import main;"
             ' sys.argv[0] = "perfpy3.11"; sys.exit(main())\' "$@"\n')
         os.chmod(perfpy, 0o755)
+        if perf_samply.path():
+            words = shlex.join(perf_samply.command(self.directory))
+            samply = self.write_file("bin/samply",
+                                     f'#!/bin/sh\nexec {words} "$@"\n')
+            os.chmod(samply, 0o755)
 
     def write_file(self, name, text):
         path = pathlib.Path(self.directory, name)

@@ -4,8 +4,6 @@ By the map, where each line is a symbol, and by the jitdump, from which perf
 makes line tables.  A jitdump's records are read as well.
 """
 
-import collections
-import math
 import os
 import re
 import shutil
@@ -16,52 +14,11 @@ import textwrap
 import unittest
 
 from test import support
-from test.support import perf_jitdump
+from test.support import perf_jitdump, perf_split
 from test.support.perf_helper import remove_map, requires_trampoline
 from test.support.perf_record import clean_environment, why_not_record
 
 EVENT = "cpu-clock:u"
-SECONDS = 3
-
-# What each line works takes so many parts of the time: three, two and one by
-# calling, and the rest by itself.
-SCRIPT = """\
-import random
-import sys
-import time
-
-spent = {}
-
-def work(count):
-    return sum(range(count))
-
-def timed(line, function, count):
-    begin = time.process_time()
-    function(count)
-    spent[line] = spent.get(line, 0) + time.process_time() - begin
-
-def split(n):
-    timed(16, work, 3 * n)
-    timed(17, work, 2 * n)
-    timed(18, work,
-          1 * n)
-    timed(20, loop, n // 3)
-
-def loop(count):
-    x = 0
-    for number in range(count):
-        x ^= number
-        x += 1
-
-random.seed(1)
-end = time.process_time() + float(sys.argv[1])
-while time.process_time() < end:
-    # Work without a period of its own does not fall in step with the samples.
-    split(random.randrange(20_000, 100_000))
-print(spent)
-"""
-LINES = {16, 17, 18, 20}
-LOOP = {24, 25, 26}
 
 
 @requires_trampoline
@@ -77,7 +34,7 @@ class SplitTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.directory)
         self.script = os.path.join(self.directory, "script.py")
         with open(self.script, "w") as file:
-            file.write(SCRIPT)
+            file.write(perf_split.SCRIPT)
 
     def perf(self, *arguments):
         run = subprocess.run(
@@ -93,65 +50,68 @@ class SplitTest(unittest.TestCase):
                         "--no-buildid-cache", "-k", "1",
                         "-F", "999", "-g", "-e", EVENT, "-o", "perf.data",
                         "--", sys.executable, "-X", option, self.script,
-                        str(SECONDS))
+                        str(perf_split.SECONDS))
         events = self.perf("script", "-i", "perf.data", "--show-task-events")
         for pid in set(re.findall(r"\((\d+):\d+\)", events)):
             self.addCleanup(remove_map, pid)
         return eval(out)
 
-    def assert_split(self, stacks, spent):
-        """Compare the samples below each line with the time it has taken.
-
-        stacks: lists of (function, line), the innermost first.
-        """
-        found, loops = collections.Counter(), collections.Counter()
-        for stack in stacks:
-            lines = [line for function, line in stack if function == "split"]
-            self.assertLessEqual(set(lines), LINES)
-            found.update(lines)
-            if stack and stack[0][0] == "loop":
-                loops[stack[0][1]] += 1
-        samples = sum(found.values())
-        self.assertGreater(samples, SECONDS * 100)
-        for line, seconds in spent.items():
-            share = seconds / sum(spent.values())
-            # Five times the error of counting; the clock's reading itself.
-            error = 5 * math.sqrt(share * (1 - share) / samples) + 0.01
-            self.assertAlmostEqual(found[line] / samples, share, delta=error)
-        # The lines of the loop, and nothing else, have all of its time.
-        self.assertLessEqual(set(loops), LOOP | {22, 23})
-        self.assertGreater(sum(loops[line] for line in LOOP),
-                           0.98 * sum(loops.values()))
-        self.assertTrue(all(loops[line] for line in LOOP), loops)
-
     def test_map(self):
         spent = self.record("perf=lines")
         text = self.perf("script", "-i", "perf.data", "--no-inline",
                          "-F", "pid,ip,sym")
-        stacks = []
-        for sample in text.split("\n\n"):
-            stacks.append([
-                (name, int(line)) for name, line in re.findall(
-                    rf"py::(.*?):{re.escape(self.script)}:(\d+)", sample)])
-        self.assert_split(stacks, spent)
+        stacks = [(perf_split.python_frames(sample, self.script), 1)
+                  for sample in text.split("\n\n")]
+        perf_split.assert_split(self, stacks, spent)
 
     def test_jitdump(self):
         spent = self.record("perf_jit=lines")
         self.perf("inject", "--jit", "-i", "perf.data", "-o", "perf.jit.data")
+        self.check_script(spent)
+        self.check_sorted_report(spent)
+        self.check_call_graph()
+
+    def check_script(self, spent):
         text = self.perf("script", "-i", "perf.jit.data", "--no-inline",
                          "-F", "pid,ip,sym,srcline")
         symbol = rf"py::(.*?):{re.escape(self.script)}\n\s+script.py:(\d+)"
-        stacks = [[(name, int(line)) for name, line
-                   in re.findall(symbol, sample)]
+        stacks = [([(name, int(line)) for name, line
+                    in re.findall(symbol, sample)], 1)
                   for sample in text.split("\n\n")]
-        self.assert_split(stacks, spent)
+        perf_split.assert_split(self, stacks, spent)
         # Symbols stay one for each function.
         self.assertNotRegex(text, r"py::split:.*:\d")
+
+    def check_sorted_report(self, spent):
+        """A row for each line: its symbol, and its file and line."""
         report = self.perf("report", "-i", "perf.jit.data", "--stdio",
-                           "--children", "-g", "caller,address,srcline",
-                           "--sort", "comm")
-        for line in LINES | LOOP:
-            self.assertIn(f"script.py:{line}", report)
+                           "--no-inline", "--children", "--sort",
+                           "sym,srcline", "-g", "caller,srcline")
+        rows = {(name, int(line)): float(percent) / 100
+                for percent, name, line in re.findall(
+                    rf"(?m)^ +([0-9.]+)% .* py::(\w+):{self.script}"
+                    r" +script\.py:(\d+) *$", report)}
+        split = {line: share for (name, line), share in rows.items()
+                 if name == "split"}
+        self.assertLessEqual(perf_split.LINES, set(split))
+        self.assertLessEqual(set(split), perf_split.LINES | perf_split.HARDLY)
+        whole = sum(split.values())
+        for line, share in perf_split.shares(spent).items():
+            self.assertAlmostEqual(split[line] / whole, share, delta=0.06)
+        loop = {line for name, line in rows if name == "loop"}
+        self.assertLessEqual(perf_split.LOOP, loop)
+        self.assertLessEqual(loop, perf_split.LOOP | perf_split.BEFORE_LOOP)
+
+    def check_call_graph(self):
+        """The lines of a caller are branches of the tree."""
+        report = self.perf("report", "-i", "perf.jit.data", "--stdio",
+                           "--no-inline", "--no-children", "--sort", "comm",
+                           "-g", "caller,srcline")
+        for name, lines in (("split", perf_split.LINES),
+                            ("loop", perf_split.LOOP)):
+            for line in lines:
+                self.assertRegex(report, rf"py::{name}:{self.script}"
+                                         rf" script\.py:{line}\n")
 
 
 @requires_trampoline

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import gzip
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -329,6 +330,71 @@ class RecordedTests(RecordingTestCase):
             env={**os.environ, "HOME": self.directory}).stdout
         share = re.search(r" ([0-9.]+)%  foo$", top, re.MULTILINE)
         self.assertGreater(float(share[1]), 50, top)
+
+    def test_order_in_time(self):
+        # What is a flame graph elsewhere can be seen as it went on.
+        self.perfpy("run", "-q", "-o", "out.perfpy", self.script("""
+            def first(): busy(0.2)
+            def second(): busy(0.2)
+            def phases():
+                for function in first, second, first:
+                    function()
+            thread = threading.Thread(target=phases, name="phases")
+            thread.start()
+            thread.join()
+            if os.fork() == 0:
+                second()
+                first()
+                os._exit(0)
+            os.wait()
+            """))
+        parts = {}
+        for name in "speedscope", "gecko":
+            self.perfpy("report", "--format", name, "-o", name, "out.perfpy")
+            with open(self.path(name)) as file:
+                parts[name] = dict(getattr(self, name)(json.load(file)))
+        for name, found in parts.items():
+            with self.subTest(name):
+                self.assertEqual(found["phases"],
+                                 ["first", "second", "first"])
+                self.assertEqual(found["child 1"], ["second", "first"])
+
+    def phases(self, names):
+        """Return which of the functions samples were in, as that changed."""
+        return [name for name, _ in itertools.groupby(
+            name for stack in names for name in stack
+            if name in ("first", "second"))]
+
+    def thread(self, *names):
+        """Return what tells a thread of the program from the others."""
+        for word in "phases", "child 1":
+            if any(word in name for name in names):
+                return word
+        return "main"
+
+    def speedscope(self, found):
+        frames = [frame["name"] for frame in found["shared"]["frames"]]
+        for part in found["profiles"]:
+            yield self.thread(part["name"]), self.phases(
+                [frames[frame] for frame in stack]
+                for stack in part["samples"])
+
+    def gecko(self, found):
+        for part in found["threads"]:
+            times = part["samples"]["time"]
+            self.assertEqual(times, sorted(times))
+            functions = [part["stringArray"][part["funcTable"]["name"][
+                part["frameTable"]["func"][frame]]]
+                for frame in part["stackTable"]["frame"]]
+            prefix = part["stackTable"]["prefix"]
+
+            def names(stack):
+                while stack is not None:
+                    yield functions[stack]
+                    stack = prefix[stack]
+
+            yield (self.thread(part["name"], part["processName"]),
+                   self.phases(map(names, part["samples"]["stack"])))
 
 
 if __name__ == "__main__":

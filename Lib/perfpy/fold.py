@@ -6,8 +6,12 @@ libraries stand directly below their Python caller.  It also loses the way into
 the interpreter: all that is outside of the outermost Python function, if this
 is nothing but the interpreter, the C library, and functions without a name.
 The functions by which the interpreter imports a module become one mark,
-"(import)", and those by which asyncio's event loop comes to a task, or waits,
-"(event loop)": below it stand coroutines and callbacks.
+"(import)".
+
+The stack of a task of asyncio begins with the task's coroutine, and that of a
+callback with this: who has started the event loop, and its own functions, are
+the same for all of them.  What the loop itself does, or waits for, is below
+the mark "(event loop)".
 
 A stack without Python functions stays as it is.  There the internals are all
 there is to see.  Marks stay everywhere.
@@ -28,10 +32,14 @@ LOOP = Frame("(event loop)", "", Kind.MARK)
 _C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux.*|ld-musl.*|ld)[.-].*")
 _IMPORTLIB = "<frozen importlib._bootstrap"
 
-_ASYNCIO = re.compile(r".*/asyncio/(base_events|events|runners|tasks|"
-                      r"selector_events|unix_events)\.py", re.DOTALL)
-_MACHINERY = re.compile(r"run|(Runner|BaseEventLoop|BaseSelectorEventLoop|"
-                        r"_UnixSelectorEventLoop|Handle|Task)\.\w+")
+_ASYNCIO = re.compile(r".*/(asyncio/(base_events|events|runners|tasks|"
+                      r"selector_events|unix_events)|uvloop/__init__)\.py",
+                      re.DOTALL)
+_MACHINERY = re.compile(r"run(\.<locals>\.wrapper)?|(Runner|BaseEventLoop|"
+                        r"BaseSelectorEventLoop|_UnixSelectorEventLoop|"
+                        r"(Timer)?Handle|Task)\.\w+")
+# What the loop calls to wait.
+_SELECTORS = re.compile(r".*/selectors\.py", re.DOTALL)
 
 # What becomes of a frame below a Python function, and of that.
 _STAYS, _GOES, _IMPORTS, _LOOPS = range(4)
@@ -44,7 +52,7 @@ def is_import(frame):
 
 
 def is_loop(frame):
-    """Return whether the function is part of asyncio's event loop."""
+    """Return whether the function is part of an event loop of asyncio's."""
     return frame == LOOP or frame.kind is Kind.PYTHON and bool(
         _ASYNCIO.fullmatch(frame.file) and _MACHINERY.fullmatch(frame.name))
 
@@ -57,10 +65,18 @@ def _fate(frame):
     return _LOOPS if is_loop(frame) else _STAYS
 
 
+def is_loop_helper(frame):
+    """Return whether what the loop has called is still its own business."""
+    return (frame.kind in (Kind.NATIVE, Kind.KERNEL, Kind.WAIT, Kind.MARK)
+            or bool(_SELECTORS.fullmatch(frame.file)))
+
+
 def folded(profile):
     result = model.Profile()
     result.meta.update(profile.meta)
     fate = list(map(_fate, profile.frames))
+    is_helper = list(map(is_loop_helper, profile.frames))
+    loop = NO_STACK                     # the mark's stack in the result
     new_frame = [None] * len(fate)      # made when one is needed
     in_python = profile.in_python()
     needed = _needed(profile, in_python)
@@ -88,6 +104,10 @@ def folded(profile):
             if above is None:
                 above = surroundings[parent] = _add_surroundings(
                     profile, result, parent)
+        if what == _LOOPS:
+            above = NO_STACK
+        elif above == loop != NO_STACK and not is_helper[frame]:
+            above = NO_STACK            # a coroutine, or a callback
         if what in marks:
             number = mark_numbers.get(what)
             if number is None:
@@ -95,6 +115,8 @@ def folded(profile):
             if above != NO_STACK and result.stack_frames[above] == number:
                 add_place(above)
                 continue
+            if what == _LOOPS:
+                loop = add_stack(NO_STACK, number)
         else:
             number = new_frame[frame]
             if number is None:

@@ -5,7 +5,7 @@ Called by cli.py.
 
 import sys
 
-from perfpy import output, recording, table
+from perfpy import output, recording, table, tasks
 from perfpy.cli import choice_of
 
 
@@ -40,6 +40,8 @@ def main(options):
     else:
         table.write_functions(profile, sys.stdout, choice_of(options))
         table.write_threads(profile, sys.stdout)
+        if not options.only:
+            tasks.write(profile, sys.stdout)
     return 0
 
 

@@ -1,10 +1,14 @@
-"""Programs with asyncio: coroutines stand below one mark, not the loop."""
+"""Programs with asyncio: the stack of a task begins with its coroutine."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import unittest
-from test.support.perfpy_case import RecordingTestCase, stacks
+from test.support.perfpy_case import (RecordingTestCase, clean_environment,
+                                      stacks)
 
-from perfpy import fold
+from perfpy import fold, permissions
 from perfpy.profile import Frame, Kind
 
 PROGRAM = """
@@ -27,29 +31,67 @@ async def helper():
 async def main():
     await asyncio.gather(fetch(), store())
 
-asyncio.run(main())
+{run}(main())
 """
 
 
 class FoldTest(RecordingTestCase):
 
-    def check(self, extra):
-        profile = self.record(self.script(
-            PROGRAM.format(extra=extra))).profile
-        found = {stack for stack in stacks(profile) if "busy" in stack}
-        names = {stack[:stack.index("busy")] for stack in found}
-        self.assertIn(("<module>", "(event loop)", "fetch"), names)
-        self.assertIn(("<module>", "(event loop)", "store", "helper"), names)
-        for stack in names:
-            self.assertNotIn("Handle._run", stack)
-            self.assertLessEqual(stack.count("(event loop)"), 1)
+    def check(self, extra="", run="asyncio.run", **kwargs):
+        result = self.record(self.script(
+            PROGRAM.format(extra=extra, run=run)), **kwargs)
+        found = {stack for stack in stacks(result.profile) if "busy" in stack}
+        self.assertEqual({stack[:stack.index("busy")] for stack in found},
+                         {("fetch",), ("store", "helper")})
+        # The table has all tasks of a kind in a row.
+        _, _, rows = result.stderr.partition("task, or callback")
+        self.assertRegex(rows, r"(?m)^ *[34]\d\.\d\d %  fetch +.*script.py$")
+        self.assertRegex(rows, r"(?m)^ *[34]\d\.\d\d %  store +.*script.py$")
+        self.assertNotIn("helper", rows)
+        self.assertNotRegex(rows, "run|Handle")
+        return result
 
     def test_task_in_c(self):
-        self.check("")
+        self.check()
 
     def test_task_in_python(self):
         self.check("asyncio.Task = asyncio.tasks.Task = "
                    "asyncio.tasks._PyTask")
+
+    def test_uvloop(self):
+        env = clean_environment(PYTHONPATH=os.pathsep.join(sys.path))
+        found = subprocess.run([sys.executable, "-c", "import uvloop"],
+                               env=env, text=True, stderr=subprocess.PIPE)
+        if found.returncode:
+            self.skipTest("there is no uvloop for this Python; `make test` "
+                          "fetches it from PyPI: "
+                          f"{found.stderr.splitlines()[-1]}")
+        self.check("import uvloop", "uvloop.run", env=env)
+
+    def test_what_the_loop_does(self):
+        # Its waiting is nobody's, and callbacks are no tasks.
+        if not permissions.may_record_kernel():
+            self.skipTest("only root, or kernel.perf_event_paranoid of 1, may "
+                          "record switches of threads")
+        result = self.record("--wall", self.script("""
+            import asyncio
+            def tick(loop, count):
+                busy(0.02)
+                if count:
+                    loop.call_later(0.05, tick, loop, count - 1)
+                else:
+                    loop.stop()
+            loop = asyncio.new_event_loop()
+            loop.call_soon(tick, loop, 10)
+            loop.run_forever()
+            """))
+        found = stacks(result.profile)
+        self.assertIn(("(event loop)", "(waiting for I/O)"),
+                      {(stack[0], stack[-1]) for stack in found})
+        self.assertIn("tick", {stack[0] for stack in found})
+        _, _, rows = result.stderr.partition("task, or callback")
+        self.assertRegex(rows, r"(?m)^ *\d+\.\d\d %  \(event loop\)$")
+        self.assertRegex(rows, r"(?m)^ *\d+\.\d\d %  tick ")
 
 
 class MachineryTest(unittest.TestCase):
@@ -62,6 +104,7 @@ class MachineryTest(unittest.TestCase):
                 ("Runner.run", "runners.py", True),
                 ("run", "runners.py", True),
                 ("Task.__step", "tasks.py", True),
+                ("TimerHandle.__lt__", "events.py", True),
                 ("gather", "tasks.py", False), ("sleep", "tasks.py", False),
                 ("Queue.get", "queues.py", False)]:
             frame = Frame(name, f"{directory}/{file}", Kind.PYTHON)

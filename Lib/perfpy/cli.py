@@ -97,7 +97,7 @@ def _add_no_activate(parser):
     parser.add_argument("--no-activate", action="store_true",
                         help="leave a process alone that does not name its "
                         "functions, instead of switching that on meanwhile, "
-                        "which takes Python 3.14")
+                        "which takes a cpython-perf or Python 3.14")
 
 
 def _add_no_source(parser):
@@ -222,7 +222,8 @@ def _add_diff(subcommands):
     parser.add_argument("after", help="another one")
     parser.add_argument("-o", "--output", metavar="FILE.html",
                         help="write a page, too, with a flame graph of the "
-                        "changes")
+                        "changes, and lines")
+    _add_no_source(parser)
     parser.add_argument("--top", type=_positive(int), metavar="N", default=15,
                         help="print N functions (default: %(default)s)")
     parser.add_argument("--only", metavar="mine|PATTERN", default="",
@@ -283,8 +284,7 @@ def _check_run(options, error):
                 error(f"{name} does not go with --wall")
     if options.attach:
         for name, value in [("-m", options.module), ("-c", options.code),
-                            ("--python", options.python),
-                            ("--no-lines", options.no_lines)]:
+                            ("--python", options.python)]:
             if value:
                 error(f"{name} does not go with --attach")
     elif options.duration is not None:

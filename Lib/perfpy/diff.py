@@ -199,7 +199,8 @@ def main(options):
             output.check_writable(options.output)
             with files.replaced(options.output) as new, open(
                     new, "wb") as file:
-                diffpage.write(before, after, file)
+                diffpage.write(before, after, file,
+                               not options.no_source)
         except (OSError, output.OutputError) as error:
             print(f"perfpy: {error}", file=sys.stderr)
             return 1

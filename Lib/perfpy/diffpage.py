@@ -1,20 +1,33 @@
-"""A page that compares two recordings: a differential flame graph.
+"""A page that compares two recordings: a differential flame graph, and lines.
 
 It is the page of both at once, as if they were two threads: the widths are
 those of the later one, or of the earlier one if that is chosen, and the
-colours say by how much each function has changed there.  Called by diff.py.
+colours say by how much each function has changed there.
+
+Lines are those of the later recording's files.  Those of the earlier one are
+compared with them where its file is known: because it has not been changed
+since, or because it is another one, which is still there.  Then equal text is
+the same line.  Called by diff.py.
 """
 
 import collections
+import difflib
+import os
+import tokenize
 
-from perfpy import classify, html, table
+from perfpy import classify, html, source, table
 from perfpy.profile import NO_STACK, Profile
 
 AFTER, BEFORE = "after", "before"
 
 
-def write(before, after, file):
-    html.write(combined(before, after), file, has_source=False, is_diff=True)
+MOST_LINES = 20_000         # of a file, to compare it...
+FEW_LINES = 2_000           # ...and to do that exactly
+
+
+def write(before, after, file, has_source=True):
+    html.write(combined(before, after), file, has_source=has_source,
+               is_diff=True)
 
 
 def combined(before, after):
@@ -25,21 +38,24 @@ def combined(before, after):
     frames = {}             # name and file, wherever that is: Frame
     for number, (name, profile) in enumerate(
             [(AFTER, after), (BEFORE, before)]):
-        profile = profile.functions()
+        line_of = None
         if name == BEFORE:
             result.meta["before"] = table.summary(profile)
+            line_of = _Lines(before, after).line_of
         _add(result, profile, frames,
-             result.thread(number, number, name, name))
+             result.thread(number, number, name, name), line_of)
     result.end_of_stacks()
     return result
 
 
-def _add(result, profile, frames, thread):
+def _add(result, profile, frames, thread, line_of):
     numbers = []
     for frame in profile.frames:
         key = (frame.name, classify.short_file(profile, frame.file),
                frame.kind)
-        numbers.append(result.add_frame(frames.setdefault(key, frame)))
+        function = frames.setdefault(key, frame.function)
+        line = line_of(frame, function) if line_of else frame.line
+        numbers.append(result.add_frame(function._replace(line=line)))
     place = []
     for parent, frame in profile.stacks:
         above = NO_STACK if parent == NO_STACK else place[parent]
@@ -50,3 +66,53 @@ def _add(result, profile, frames, thread):
             weights[NO_STACK if stack == NO_STACK else place[stack]] += weight
     for stack, weight in sorted(weights.items()):
         thread.add_sample(0, stack, weight)
+
+
+class _Lines:
+    """Which lines of the later files those of the earlier ones are."""
+
+    def __init__(self, before, after):
+        self._before, self._after = before, after
+        self._known = {}            # two paths: {line: line}, or None
+
+    def line_of(self, frame, function):
+        """Return the line, given the earlier frame and the later function;
+        0 if it is in no line there, or nobody knows.
+        """
+        if not frame.line:
+            return 0
+        paths = (_path(self._before, frame.file),
+                 _path(self._after, function.file))
+        if paths not in self._known:
+            self._known[paths] = _alike(*paths, source.recorded_at(
+                self._before))
+        known = self._known[paths]
+        return frame.line if known is None else known.get(frame.line, 0)
+
+
+def _path(profile, file):
+    return os.path.join(profile.meta.get("directory", ""), file)
+
+
+def _alike(before, after, recorded):
+    """Return {line before: line after}, or None if all are the same."""
+    try:
+        if before == after:
+            is_new = (recorded is not None
+                      and os.stat(after).st_mtime > recorded)
+            return {} if is_new else None
+        texts = []
+        for path in before, after:
+            with tokenize.open(path) as file:
+                texts.append(file.read().splitlines())
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    if texts[0] == texts[1]:
+        return None
+    if max(map(len, texts)) > MOST_LINES:
+        return {}
+    matcher = difflib.SequenceMatcher(
+        None, *texts, autojunk=max(map(len, texts)) > FEW_LINES)
+    return {old + number + 1: new + number + 1
+            for old, new, size in matcher.get_matching_blocks()
+            for number in range(size)}

@@ -19,9 +19,12 @@ from perfpy import (collect, framepointers, output, recording, unwinding,
                     which)
 from perfpy.interpreter import InterpreterError
 from perfpy.perf import Perf, PerfError, last_lines
-from perfpy.permissions import (CAP_SYSLOG, has_capability, may_record_kernel,
-                                read, setting)
+from perfpy.permissions import (CAP_SYS_PTRACE, CAP_SYSLOG, has_capability,
+                                may_record_kernel, read, setting)
 from perfpy.profile import Kind
+
+TRACEPOINTS = "/sys/kernel/tracing/events"
+NOBODY_TRACES = 3       # as kernel.yama.ptrace_scope
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
@@ -106,6 +109,8 @@ class Doctor:
             self.examine_packages()
         self.examine_permission()
         self.examine_kernel()
+        self.examine_attaching()
+        self.examine_terminal()
         self.examine_processes()
         self.examine_directory()
         if self.interpreter and self.perf:
@@ -208,9 +213,36 @@ class Doctor:
                 1 if has_capability(CAP_SYSLOG) else 0):
             self.say(NOTE, "functions of the kernel have no names for you",
                      "sudo sysctl kernel.kptr_restrict=0")
-        if setting("kernel.yama.ptrace_scope"):
-            self.say(NOTE, "kernel.yama.ptrace_scope limits debuggers, and "
-                     "py-spy; --attach does without")
+        if not os.access(TRACEPOINTS, os.R_OK | os.X_OK):
+            self.say(NOTE, "--event has no tracepoints for you: "
+                     f"{TRACEPOINTS} cannot be read",
+                     "run perfpy as root; or let root do: mount -o "
+                     "remount,gid=GROUP,mode=750 /sys/kernel/tracing")
+
+    def examine_attaching(self):
+        """Look at what keeps running processes from being asked for names."""
+        if (scope := setting("kernel.yama.ptrace_scope")) and not (
+                scope < NOBODY_TRACES and has_capability(CAP_SYS_PTRACE)):
+            self.say(NOTE, f"kernel.yama.ptrace_scope is {scope}: --attach "
+                     "and top take processes that name their functions, and "
+                     "cannot ask others to",
+                     "start those with -X perf; no setting helps before the "
+                     "next boot" if scope == NOBODY_TRACES else
+                     "run perfpy as root, or sudo sysctl "
+                     "kernel.yama.ptrace_scope=0")
+        if os.environ.get("PYTHON_DISABLE_REMOTE_DEBUG"):
+            self.say(NOTE, "PYTHON_DISABLE_REMOTE_DEBUG is set: a Python that "
+                     "is started here lets nobody ask it for names later",
+                     "unset PYTHON_DISABLE_REMOTE_DEBUG")
+
+    def examine_terminal(self):
+        try:
+            import curses
+        except ImportError as error:
+            self.say(NOTE, f"perfpy top cannot draw: {error}",
+                     "use a Python that was built with libncurses-dev")
+        else:
+            del curses
 
     def examine_processes(self):
         try:

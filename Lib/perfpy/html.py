@@ -166,9 +166,15 @@ def _sources(profile, sources, numbers):
     scale = 1 if "unit" in profile.meta else 1e6
     return [{"frame": numbers[each.function], "first": each.first,
              "text": each.text, "changed": each.has_changed,
-             "times": [[line, round(own * scale), round(total * scale)]
-                       for line, (own, total) in sorted(each.times.items())]}
+             "times": _times_of_lines(each.times, scale),
+             "ofThreads": [[thread, _times_of_lines(times, scale)] for
+                           thread, times in sorted(each.of_threads.items())]}
             for each in sources if each.function in numbers]
+
+
+def _times_of_lines(times, scale):
+    return [[line, round(own * scale), round(total * scale)]
+            for line, (own, total) in sorted(times.items())]
 
 
 class _View:

@@ -15,7 +15,7 @@ threads, functions and files.  Lines that make no sense are left out.
 import posixpath
 import re
 
-from perfpy import processes, units, walltime, wholestacks
+from perfpy import jitdump, processes, units, walltime, wholestacks
 from perfpy.profile import NO_STACK, UNKNOWN, Frame, Kind, Profile
 
 FIELDS = "comm,tid,pid,time,period,event,ip,sym,dso"
@@ -84,18 +84,20 @@ class _Reader:
             self.profile, reduced.functions, reduced.images, make_frame)
         self._waits = waits         # whose sites are read, if any are
         self.sites = {}             # the stack of each, and for what it waits
+        self._lines = jitdump.Lines()
         self._frame_of_line = {}    # with its address; some of them
         self._frame_of = {}         # the same without: index of the frame
 
     def read(self, lines):
         sample, frames = None, []
-        for line in lines:
-            if sample is not None and line[:1] in "\t ":
-                frames.append(line)
-                continue
+        with self._lines:
+            for line in lines:
+                if sample is not None and line[:1] in "\t ":
+                    frames.append(line)
+                    continue
+                self._add(sample, frames)
+                sample, frames = self._header(line), []
             self._add(sample, frames)
-            sample, frames = self._header(line), []
-        self._add(sample, frames)
 
     def _header(self, line):
         """Return the parts of the line that begins a sample, or None."""
@@ -181,7 +183,8 @@ class _Reader:
         address, _, rest = line.lstrip().rstrip("\n").partition(" ")
         if address == _NOWHERE:
             return None
-        key = (rest, address.startswith(_KERNEL))
+        number = self._lines.line(rest, address)
+        key = (rest, address.startswith(_KERNEL), number)
         index = self._frame_of.get(key)
         if index is None:
             match = _SYMBOL.fullmatch(rest)
@@ -191,9 +194,10 @@ class _Reader:
                 match[3], match[4])
             if library == "inlined":
                 library = ""
-            index = self._frame_of[key] = self.profile.add_frame(with_line(
-                make_frame(address, symbol or UNKNOWN, library,
-                           self._interpreters)))
+            frame = make_frame(address, symbol or UNKNOWN, library,
+                               self._interpreters)
+            index = self._frame_of[key] = self.profile.add_frame(
+                frame._replace(line=number) if number else with_line(frame))
         return index
 
 

@@ -17,7 +17,6 @@ _ANONYMOUS = "//anon"
 
 _STATE = "_PyRuntime"       # what CPython calls it
 _NO_PROGRAM = (), None
-_LARGEST_PAGE = 1 << 16
 
 
 class Mapping(typing.NamedTuple):
@@ -159,7 +158,7 @@ class Places:
                            if offset <= point < offset + size)
             if not points:
                 return
-            runtime = state and _in_memory(state, start, offset)
+            runtime = state and elfsymbols.in_memory(state, start, offset)
         image = self.image(pid, time) or self._begin(pid, 0)
         self._add(image, Mapping(time, start, start + size, points, jitdump,
                                  runtime))
@@ -185,13 +184,3 @@ class Places:
                     points and elfsymbols.find(name, _STATE) or None)
             return self._files[identity]
         return _NO_PROGRAM
-
-
-def _in_memory(symbol, start, offset):
-    """Return the addresses of a symbol, given where its file is mapped."""
-    address, size, loads = symbol
-    for load, place, length in loads:
-        if place - offset < _LARGEST_PAGE and offset < place + length:
-            base = start - offset + place - load
-            return range(base + address, base + address + size)
-    return None

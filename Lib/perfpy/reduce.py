@@ -34,6 +34,11 @@ TOKEN = 5 << 60             # no program has code at such an address
 # Bytes of a stack that are kept for perf, at most.
 PIECE = 8192
 
+# Nanoseconds between two looks at what is beyond a copy.
+_LOOK_EVERY = 20_000_000
+_NOTHING_FOR = 1_000_000_000    # the same, where there was nothing
+_MOST_BEYOND = 10_000
+
 _BUFFER = 1 << 22
 _LARGEST_RECORD = 1 << 16
 
@@ -64,6 +69,7 @@ class Reducer(threading.Thread):
         self._sites = {}                    # what is known of one: its number
         self.initial = {}                   # of threads that wait already
         self._forced_site = None
+        self._beyond = {}                   # see _find_beyond()
         self.functions = stackcopy.Functions()
         self._finder = stackcopy.Finder(self._architecture, self.functions)
         # A sample whose processor's records came before those that tell what
@@ -225,16 +231,24 @@ class Reducer(threading.Thread):
             record = bytes(buffer[place:place + size])
         self._round.append(record)
 
-    def _reduce(self, layout, buffer, place, size, is_last_time):
+    def _reduce(self, layout, buffer, place, size, is_last_time,
+                waiting=None):
         """Return the reduced record.
 
-        Return None if not all is found, unless it is the last time.
+        Return None if not all is found, unless it is the last time.  waiting
+        has more of the stack than the record.
         """
         sample = layout.find(buffer, place)
         image = self._places.image(sample.pid, sample.time)
         end, chain, needed = End.NONE, Functions.NOTHING, PIECE
         if image and image.has_python and sample.copied:
             end, chain, needed = self._find(layout, buffer, sample, image)
+            if end is not End.COMPLETE and self.waits and not self._switches:
+                end, chain, needed = (
+                    self._find_in(image, waiting) if waiting else
+                    self._find_beyond(layout, buffer, sample, image,
+                                      is_last_time)
+                    ) or (end, chain, needed)
         if end is not End.NONE:
             image.note_functions(sample.tid, sample.time)
             token = TOKEN | chain << 2 | end
@@ -292,9 +306,49 @@ class Reducer(threading.Thread):
             record = initial.record_of(waiting, layout, time, identifier)
             if record and waiting.stack:
                 self._forced_site = site
-                self._target.write(self._reduce(layout, record, 0,
-                                                len(record), True))
+                self._target.write(self._reduce(layout, record, 0, len(record),
+                                                True, waiting))
         self._forced_site = None
+
+    def _find_beyond(self, layout, buffer, sample, image, is_last_time):
+        """Find what is higher on the stack than perf has copied, or None.
+
+        perf stops at a page that was never used, too.  The thread is looked
+        at while it still waits in the same place, or was not long ago.  So
+        the first waits there have no callers if they are short.
+        """
+        machine = self._architecture
+        stack_pointer, program = (
+            _U64.unpack_from(buffer, sample.registers
+                             + layout.register(number))[0]
+            for number in (machine.stack_pointer, machine.program_counter))
+        key = sample.pid, sample.tid, stack_pointer, program
+        next, found = self._beyond.get(key, (0, None))
+        if sample.time < next:
+            return found
+        next = sample.time + _LOOK_EVERY
+        try:
+            waiting = initial.look(sample.pid, sample.tid)
+        except (OSError, ValueError):
+            waiting = None
+        if (waiting and waiting.registers.get(machine.stack_pointer)
+                == stack_pointer
+                and waiting.registers[machine.program_counter] == program):
+            found = self._find_in(image, waiting)
+            if found[0] is End.NONE:
+                found, next = None, sample.time + _NOTHING_FOR
+        if found or is_last_time:       # else the labels may be unknown yet
+            if len(self._beyond) >= _MOST_BEYOND:
+                self._beyond.clear()
+            self._beyond[key] = next, found
+        return found
+
+    def _find_in(self, image, waiting):
+        machine = self._architecture
+        return self._finder.find(
+            image, waiting.tid, waiting.stack, 0, len(waiting.stack),
+            waiting.registers[machine.stack_pointer], 0,
+            None if machine.return_address is None else 0)
 
     def _find(self, layout, buffer, sample, image):
         machine = self._architecture

@@ -12,8 +12,8 @@ import sys
 import time
 
 from perfpy import (activate, attach, classify, clean, collect, family,
-                    nothing, output, permissions, recording, table, units,
-                    unwinding, which)
+                    nothing, output, permissions, recording, table, tasks,
+                    units, unwinding, which)
 from perfpy.advice import advice
 from perfpy.cli import choice_of, take_python_options
 from perfpy.interpreter import InterpreterError
@@ -51,6 +51,7 @@ class Session:
         for path in self.path, self.recording:
             output.check_writable(path)
         self.has_jitdump = False
+        self.when_stopped = None        # a function to call then
         self.meta = {"perf": self.perf.version_text}
 
     def choose_files(self, options):
@@ -145,6 +146,8 @@ class Session:
             self.progress.clear()
             print(f"perfpy: {error}", file=sys.stderr)
             # What there is can be shown.
+        if self.when_stopped:
+            self.when_stopped()
         data = self.data
         if self.has_jitdump:
             self.progress("merging the names of functions")
@@ -190,6 +193,8 @@ class Session:
         print(f"\nperfpy: {table.summary(profile)}", file=file)
         table.write_functions(profile, file, choice_of(self.options))
         table.write_threads(profile, file)
+        if not self.options.only:
+            tasks.write(profile, file)
         if not self.options.only and table.is_elsewhere(profile):
             print("perfpy: Which of the program's own functions take the "
                   f"time: {output.program_name()} report --only mine "
@@ -208,9 +213,7 @@ def command_line(options, interpreter, how, program):
     """Return the arguments to run, and the environment."""
     arguments, environment = [interpreter.command], dict(os.environ)
     if interpreter.has_trampoline:
-        # perf takes long to find lines by a jitdump.
-        has_lines = (interpreter.has_labels and how.method != "dwarf"
-                     and not options.no_lines)
+        has_lines = interpreter.has_labels and not options.no_lines
         arguments += ["-X", how.backend + "=lines" * has_lines]
         # For interpreters that the script starts in turn.
         environment["PYTHON_PERF_JIT_SUPPORT" if how.method == "dwarf"
@@ -304,8 +307,9 @@ def run_attached(session, options):
     """Record a running process; return whether all went well."""
     with contextlib.ExitStack() as stack:
         if not options.no_activate:
-            stack.enter_context(activate.activated(
-                options.attach, session.say, session.format == RAW))
+            session.when_stopped = stack.enter_context(activate.activated(
+                options.attach, session.say, not options.no_lines,
+                session.format == RAW))
         return record_attached(session, options)
 
 

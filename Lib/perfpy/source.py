@@ -10,12 +10,13 @@ import os
 import tokenize
 import typing
 
-from perfpy import table
+from perfpy import table, totals
 from perfpy.profile import Kind
 
 MOST_FUNCTIONS = 300
 MOST_LINES = 1000           # of a function
 AROUND = 3                  # lines to show where no function is found
+MOST_THREADS = 16           # with times of their own, the busiest
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef,
               ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -29,6 +30,8 @@ class Source(typing.NamedTuple):
     text: list              # of its lines; none if it cannot be had
     times: dict             # line: (own, total)
     has_changed: bool       # since the recording
+    of_threads: dict        # number of a thread: such times; none if there is
+                            # one thread only
 
 
 class _File:
@@ -70,22 +73,48 @@ def of_profile(profile):
     hottest = sorted(functions.items(), key=lambda item: (
         -sum(own for own, _ in item[1].values()),
         -max(total for _, total in item[1].values()), item[0][:2]))
-    recorded = _recorded(profile)
+    hottest = hottest[:MOST_FUNCTIONS]
+    of_threads = _of_threads(profile, {function for function, _ in hottest})
+    recorded = recorded_at(profile)
     directory = profile.meta.get("directory", "")
     files = {}
     result = []
-    for function, times in hottest[:MOST_FUNCTIONS]:
+    for function, times in hottest:
         path = os.path.join(directory, function.file)
         if path not in files:
             files[path] = _File(path, recorded)
         file = files[path]
         first, last = file.span(times)
         result.append(Source(function, first, file.lines[first - 1:last],
-                             times, file.has_changed))
+                             times, file.has_changed,
+                             of_threads.get(function, {})))
     return result
 
 
-def _recorded(profile):
+def _of_threads(profile, functions):
+    """Return {function: {thread: {line: (own, total)}}}."""
+    if len(profile.threads) < 2:
+        return {}
+    busiest = sorted(range(len(profile.threads)), key=lambda number: -sum(
+        profile.threads[number].weights))[:MOST_THREADS]
+    row_of = [number if frame.kind in (Kind.PYTHON, Kind.MARK)
+              else totals.NO_ROW for number, frame in enumerate(
+                  profile.frames)]
+    wanted = [(number, frame.function, frame.line) for number, frame
+              in enumerate(profile.frames)
+              if frame.line and frame.function in functions]
+    result = {}
+    for thread in busiest:
+        times = totals.of_rows(profile, row_of,
+                               threads=[profile.threads[thread]])
+        for number, function, line in wanted:
+            if times[number][1]:
+                result.setdefault(function, {}).setdefault(
+                    thread, {})[line] = times[number]
+    return result
+
+
+def recorded_at(profile):
     """Return when it was, as the times of files have it, or None."""
     try:
         return datetime.datetime.fromisoformat(

@@ -35,12 +35,110 @@ class CombinedTest(unittest.TestCase):
 
     def test_functions_by_name(self):
         result = diffpage.combined(*before_and_after())
-        self.assertEqual([frame.name for frame in result.frames],
+        self.assertEqual([frame.name for frame in result.functions().frames],
                          ["main", "same", "slower", "faster", "new", "gone"])
-        after, before = result.threads
+        after, before = result.functions().threads
         self.assertAlmostEqual(sum(after.weights), 0.55)
         self.assertAlmostEqual(sum(before.weights), 0.65)
         self.assertEqual(after.stacks[0], before.stacks[0])
+
+
+OLD = """\
+def main():
+    first = 1
+    slower(first)
+
+def slower(number):
+    return number
+"""
+NEW = "# A comment\n" + OLD.replace("return number", "return number + 1")
+
+
+class TwoFiles(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory(prefix="test_perfpy_diff-")
+        self.addCleanup(directory.cleanup)
+        self.paths = [pathlib.Path(directory.name, name, "app.py")
+                      for name in ("old", "new")]
+        for path, text in zip(self.paths, (OLD, NEW)):
+            path.parent.mkdir()
+            path.write_text(text)
+
+    def profile(self, path, *lines, started="2100-01-01T00:00:00+00:00"):
+        """A profile with 100 ms in each of these lines, in as many calls."""
+        result = Profile()
+        result.meta |= {"directory": str(path.parent), "started": started}
+        thread = result.thread(1, 1, "python3.11", "python3.11")
+        for name, line in lines:
+            add(result, thread, [Frame(name, str(path), Kind.PYTHON, line)],
+                100)
+        return result
+
+
+class LinesTest(TwoFiles):
+
+    def lines(self, before, after):
+        """Return {(side, function): lines}."""
+        result = diffpage.combined(before, after)
+        return {(thread.name, result.frames[result.stack_frames[stack]][0]):
+                result.frames[result.stack_frames[stack]].line
+                for thread in result.threads for stack in thread.stacks}
+
+    def test_another_file(self):
+        old, new = self.paths
+        self.assertEqual(
+            self.lines(self.profile(old, ("main", 3), ("slower", 6)),
+                       self.profile(new, ("main", 4), ("slower", 7))),
+            {("after", "main"): 4, ("after", "slower"): 7,
+             ("before", "main"): 4, ("before", "slower"): 0})
+
+    def test_same_file(self):
+        path = self.paths[0]
+        now = self.profile(path, ("main", 3))
+        self.assertEqual(self.lines(now, now), {("after", "main"): 3,
+                                                ("before", "main"): 3})
+        then = self.profile(path, ("main", 3),
+                            started="2001-01-01T00:00:00+00:00")
+        self.assertEqual(self.lines(then, now), {("after", "main"): 3,
+                                                 ("before", "main"): 0})
+
+    def test_files_that_make_no_sense(self):
+        old, new = self.paths
+        for text in b"\xff\xfe\0", b"# coding: nonsense\n":
+            old.write_bytes(text)
+            self.assertEqual(self.lines(self.profile(old, ("main", 3)),
+                                        self.profile(new, ("main", 4))),
+                             {("after", "main"): 4, ("before", "main"): 0})
+
+
+@requires_chromium
+class LinesPageTest(TwoFiles, PageTestCase):
+
+    def test_both_sides(self):
+        old, new = self.paths
+        file = io.BytesIO()
+        diffpage.write(
+            self.profile(old, ("main", 3), ("main", 3), ("slower", 6)),
+            self.profile(new, ("main", 4), ("slower", 7)), file)
+        self.open_page(file.getvalue())
+        self.click("show-lines")
+        rows = self.browser.evaluate("""[...document.querySelectorAll(
+            "#sources tr")].map(row =>
+                [...row.children].map(cell => cell.textContent))""")
+        self.assertIn(["Line", "Self", "before", "Total", "before", "Text"],
+                      rows)
+        self.assertIn(["4", "100.0 ms", "200.0 ms", "100.0 ms", "200.0 ms",
+                       "    slower(first)"], rows)
+        self.assertIn(["7", "100.0 ms", "", "100.0 ms", "",
+                       "    return number + 1"], rows)
+        self.assertIn("Lines are those of the later recording",
+                      self.text("lines"))
+        # The choice of a side is for widths: here are both.
+        self.choose_thread(1)
+        self.assertEqual(len(rows), self.browser.evaluate(
+            "document.querySelectorAll('#sources tr').length"))
 
 
 @requires_chromium

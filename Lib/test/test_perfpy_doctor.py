@@ -11,9 +11,10 @@ import subprocess
 import sys
 import unittest
 from test.support.perfpy_case import (NO_FP, PerfpyTestCase,
-                                      RecordingTestCase, clean_environment)
+                                      RecordingTestCase, become_nobody,
+                                      clean_environment)
 
-from perfpy import framepointers
+from perfpy import framepointers, permissions
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 38, 22
 SECCOMP_MODE_FILTER = 2
@@ -56,6 +57,41 @@ class WorkingTest(RecordingTestCase):
         self.assertIn("built without frame pointers", result.stdout)
         self.assertIn("--with-frame-pointers", result.stdout)
         self.assertIn("names and callers (copies of", result.stdout)
+
+
+class FeatureTest(RecordingTestCase):
+    """What keeps single features from working; a profile is possible."""
+
+    def test_nobody_may_ask(self):
+        self.assertNotIn("REMOTE_DEBUG", self.perfpy("doctor").stdout)
+        result = self.perfpy("doctor", env=clean_environment(
+            PYTHON_DISABLE_REMOTE_DEBUG="1"))
+        self.assertIn("lets nobody ask it for names later", result.stdout)
+
+    def test_tracing_of_processes(self):
+        scope = permissions.setting("kernel.yama.ptrace_scope")
+        if not scope:
+            self.skipTest("kernel.yama.ptrace_scope limits nobody here")
+        options = {}
+        if os.geteuid() == 0:
+            self.admit_nobody()
+            options["preexec_fn"] = become_nobody
+        self.assertIn(f"kernel.yama.ptrace_scope is {scope}",
+                      self.perfpy("doctor", **options).stdout)
+
+    def test_tracepoints(self):
+        if os.geteuid() != 0:
+            self.skipTest("takes root, to become another user")
+        self.admit_nobody()
+        result = self.perfpy("doctor", preexec_fn=become_nobody)
+        self.assertIn("--event has no tracepoints for you", result.stdout)
+
+    def test_terminal(self):
+        self.write("_curses.py", "raise ImportError('no such terminal')")
+        result = self.perfpy("doctor", env=clean_environment(
+            PYTHONPATH=self.directory))
+        self.assertIn("perfpy top cannot draw: no such terminal",
+                      result.stdout)
 
 
 class FramePointersTest(PerfpyTestCase):

@@ -84,6 +84,18 @@ class SourceTest(InDirectory):
         self.assertEqual(elsewhere.text, [])
         self.assertFalse(inner.has_changed)
 
+    def test_threads(self):
+        profile = example(self.file)
+        self.assertEqual(source.of_profile(profile)[0].of_threads, {})
+        other = profile.thread(1, 2, "python3.11", "other")
+        add(profile, other, [Frame("inner", str(self.file), Kind.PYTHON, 7)],
+            60)
+        inner = source.of_profile(profile)[0]
+        self.assertEqual(
+            {thread: {line: round(own, 6) for line, (own, _) in times.items()}
+             for thread, times in inner.of_threads.items()},
+            {0: {6: 0.1, 7: 0.05}, 1: {7: 0.06}})
+
     def test_changed(self):
         profile = example(self.file)
         profile.meta["started"] = "2001-01-01T00:00:00+00:00"
@@ -118,6 +130,41 @@ class ViewTest(InDirectory, PageTestCase):
                                    '    x = "<b>&"'])
         self.assertEqual(rows[3][:3], ["7", "27.8 %", "27.8 %"])
         self.assertEqual(rows[1][:3], ["5", "", ""])
+
+    def test_lines_of_a_thread(self):
+        profile = example(self.file)
+        other = profile.thread(1, 2, "python3.11", "other")
+        add(profile, other, [Frame("inner", str(self.file), Kind.PYTHON, 7)],
+            60)
+        self.open(profile)
+        self.click("show-lines")
+
+        def line_7():
+            return self.browser.evaluate("""[...document.querySelectorAll(
+                "#sources tr")].map(row => [...row.children].map(cell =>
+                cell.textContent)).find(cells => cells[0] === "7")""")[:3]
+
+        self.assertEqual(line_7(), ["7", "45.8 %", "45.8 %"])   # 110 of 240
+        self.choose_thread(2)
+        self.assertEqual(line_7(), ["7", "100.0 %", "100.0 %"])
+        self.assertNotIn("outer", self.text("sources"))
+        self.choose_thread(1)
+        self.assertEqual(line_7(), ["7", "27.8 %", "27.8 %"])
+        self.assertIn("outer", self.text("sources"))
+        self.choose_thread(0)
+        self.assertEqual(line_7(), ["7", "45.8 %", "45.8 %"])
+
+    def test_thread_without_known_lines(self):
+        profile = example(self.file)
+        for number in range(source.MOST_THREADS):
+            add(profile, profile.thread(1, 10 + number, "", f"t{number}"),
+                [Frame("inner", str(self.file), Kind.PYTHON, 7)], 200)
+        self.open(profile)
+        self.click("show-lines")
+        self.choose_thread(1)       # the least busy one
+        self.assertIn("No line is known", self.text("lines"))
+        self.choose_thread(2)
+        self.assertNotIn("No line is known", self.text("lines"))
 
     def test_from_the_graph_to_lines_and_back(self):
         self.open(example(self.file))

@@ -83,12 +83,13 @@ class WallTestCase(RecordingTestCase):
 class WaitTest(WallTestCase):
 
     def test_reasons(self):
+        # Long enough: waiting for a processor is less than two hundredths.
         profile, truth = self.wall("""
 import select, socket
 
 @measured
 def sleeps():
-    time.sleep(0.5)
+    time.sleep(1.5)
 
 def after(seconds, function, *args):
     timer = threading.Timer(seconds, function, args)
@@ -98,28 +99,28 @@ def after(seconds, function, *args):
 @measured
 def reads():
     reader, writer = os.pipe()
-    after(0.5, os.write, writer, b"x")
+    after(1.5, os.write, writer, b"x")
     os.read(reader, 1)
 
 @measured
 def polls():
     poll = select.epoll()
-    poll.poll(0.5)
+    poll.poll(1.5)
 
 @measured
 def locks():
     lock = threading.Lock()
     lock.acquire()
-    after(0.5, lock.release)
+    after(1.5, lock.release)
     lock.acquire()
 
 @measured
 def joins():
-    after(0.5, int).join()
+    after(1.5, int).join()
 
 @measured
 def computes():
-    end = time.perf_counter() + 0.5
+    end = time.perf_counter() + 1.5
     while time.perf_counter() < end:
         pass
 
@@ -142,6 +143,32 @@ for function in sleeps, reads, polls, locks, joins, computes:
         self.assertRegex(report, r"(?m)^ +\d+\.\d\d s( +\d+\.\d %){6}  python")
         tree = self.perfpy("report", "--tree", "out.perfpy").stdout
         self.assertIn("(sleeping)", tree)
+
+    def test_more_stack_than_is_copied(self):
+        # select.select() has 73 KiB of its own, most of them never used.  The
+        # first of the short waits may be over before it is looked at.
+        profile, truth = self.wall("""
+import select
+
+@measured
+def selects():
+    reader, _ = os.pipe()
+    for _ in range(150):
+        select.select([reader], [], [], 0.01)
+
+@measured
+def selects_for_long():
+    reader, _ = os.pipe()
+    select.select([reader], [], [], 2)
+
+thread = threading.Thread(target=selects_for_long)
+thread.start()
+selects()
+thread.join()
+""")
+        for name in "selects", "selects_for_long":
+            with self.subTest(name):
+                self.assertWaits(profile, name, marks.IO, truth[name])
 
     def test_gil(self):
         profile, truth = self.wall("""
@@ -307,7 +334,11 @@ def naps():
     while True:
         time.sleep(0.05)
 
-for function in waits_for_event, sleeps, naps:
+def selects():
+    import select
+    select.select([os.pipe()[0]], [], [])
+
+for function in waits_for_event, sleeps, naps, selects:
     threading.Thread(target=function, daemon=True).start()
 print("ready", flush=True)
 reads()
@@ -325,7 +356,7 @@ reads()
                              "--duration", "1")
         for name, mark in [("waits_for_event", marks.LOCK),
                            ("sleeps", marks.SLEEP), ("reads", marks.IO),
-                           ("naps", marks.SLEEP)]:
+                           ("selects", marks.IO), ("naps", marks.SLEEP)]:
             with self.subTest(name):
                 states = self.states_in(result.profile, name)
                 self.assertGreater(states[mark], 0.9, states)

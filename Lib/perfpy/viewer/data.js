@@ -13,9 +13,10 @@
 //   files                       texts
 //   threads                     [{pid, process, name, samples}]
 //   source                      the functions whose lines are known, hottest first:
-//                               {frame, first, text, changed, times}: the number of
-//                               the first line, the lines, whether the file has
-//                               changed since, [line, own time, total time]
+//                               {frame, first, text, changed, times, ofThreads}: the
+//                               number of the first line, the lines, whether the file
+//                               has changed since, [line, own time, total time], and
+//                               [thread, such times] of the busiest threads
 //   isDiff                      whether it compares: thread 0 is after, 1 before
 //   views                       folded and unfolded: the stacks without and with
 //                               the interpreter, {stacks, chains, weights}

@@ -3,12 +3,15 @@
 const FUNCTIONS = 20;             // with text, at first and with each "more"
 
 // Returns the element of a function's lines.
-//   source                       as data.js describes it
-//   page                         {name(frame), file(frame), percent(time),
+//   source                       as data.js describes it, with the times to show; in
+//                                a comparison, before has those of the other side
+//   page                         {name(frame), file(frame), percent(time), share(time),
 //                                duration(time), open(frame)}
 function sourceBlock(source, page) {
   const {frame, first, text, changed} = source;
-  const times = new Map(source.times.map(([line, own, total]) => [line, {own, total}]));
+  const byLine = times => new Map((times ?? []).map(([line, ...both]) => [line, both]));
+  const columns = [byLine(source.times)];
+  if (source.before) columns.push(byLine(source.before));
   const block = element("section", undefined, "source");
   block.dataset.frame = frame;
   const head = element("h3");
@@ -25,11 +28,14 @@ function sourceBlock(source, page) {
   const last = text.length ? first + text.length - 1 : first - 1;
   const numbers = [];
   for (let line = first; line <= last; line++) numbers.push(line);
-  for (const line of times.keys()) if (line < first || line > last) numbers.push(line);
+  for (const line of new Set(columns.flatMap(times => [...times.keys()]))) {
+    if (line < first || line > last) numbers.push(line);
+  }
   const heads = element("tr");
-  for (const [title, style] of [["Line", "number"], ["Self", "number"],
-                                ["Total", "number"], ["Text", ""]]) {
-    const cell = element("th", title, style);
+  const titles = ["Line", "Self", "Total", "Text"];
+  if (source.before) titles.splice(1, 2, "Self", "before", "Total", "before");
+  for (const title of titles) {
+    const cell = element("th", title, title === "Text" ? "" : "number");
     cell.scope = "col";
     heads.append(cell);
   }
@@ -37,17 +43,17 @@ function sourceBlock(source, page) {
   for (const line of numbers) {
     const row = element("tr");
     row.append(element("td", line, "number"));
-    const {own, total} = times.get(line) ?? {};
-    for (const time of [own, total]) {
+    const found = columns.map(times => times.get(line) ?? []);
+    for (const time of [0, 1].flatMap(which => found.map(both => both[which]))) {
       const cell = element("td", time ? page.percent(time) : "", "number");
       if (time) {
-        cell.style.setProperty("--share", page.percent(time).replace(" ", ""));
+        cell.style.setProperty("--share", page.share(time).replace(" ", ""));
         cell.title = page.duration(time);
       }
       row.append(cell);
     }
     row.append(element("td", text[line - first] ?? "", "code"));
-    if (own) row.className = "hot";
+    if (found.some(([own]) => own)) row.className = "hot";
     table.append(row);
   }
   block.append(table);

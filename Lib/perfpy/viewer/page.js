@@ -399,11 +399,44 @@ function startPage(profile) {
 
   // ---- Lines
 
-  // The time of all threads, of which lines have their shares.
+  // The time of the chosen threads, of which lines have their shares.
   function wholeTime() {
-    const view = state.internals ? "unfolded" : "folded";
-    return calls[view].threads.reduce((sum, {times: each}) =>
-      each.reduce((part, time) => part + time, sum), 0);
+    const {threads} = calls[state.internals ? "unfolded" : "folded"];
+    return linesOf().reduce((sum, thread) => threads[thread].times.reduce(
+      (part, time) => part + time, sum), 0);
+  }
+
+  // The threads whose lines are shown: in a comparison, both sides.
+  const linesOf = () => choices[profile.isDiff ? 0 : state.choice].threads
+    .concat(profile.isDiff ? choices[1].threads : []);
+
+  // What is known of a source in the chosen threads, or undefined.
+  function inThreads(source) {
+    const chosen = new Set(linesOf());
+    if (profile.isDiff) {
+      const side = index => source.ofThreads.find(([thread]) => thread === index)?.[1] ?? [];
+      return {...source, times: side(0), before: side(1)};
+    }
+    if (chosen.size === profile.threads.length) return source;
+    const sums = new Map();
+    for (const [thread, times] of source.ofThreads) {
+      if (!chosen.has(thread)) continue;
+      for (const [line, own, total] of times) {
+        const [ownBefore, totalBefore] = sums.get(line) ?? [0, 0];
+        sums.set(line, [ownBefore + own, totalBefore + total]);
+      }
+    }
+    const times = [...sums].map(([line, both]) => [line, ...both]);
+    return times.length ? {...source, times} : undefined;
+  }
+
+  // Functions have their lines in the order of the time in the chosen threads.
+  function sourcesInThreads() {
+    const own = ({times, before}) => [times, before ?? []].flat()
+      .reduce((sum, [, time]) => sum + time, 0);
+    return profile.source.map(inThreads).filter(Boolean)
+      .map(source => [own(source), source])
+      .sort(([a], [b]) => b - a).map(([, source]) => source);
   }
 
   const sourceOf = frame => profile.source.findIndex(source => source.frame === frame);
@@ -411,19 +444,26 @@ function startPage(profile) {
   function showLines() {
     if (state.view !== "lines") return;
     const all = wholeTime();
-    const found = profile.source.filter(({frame}) => !state.found || state.found[frame]);
+    const found = sourcesInThreads().filter(
+      ({frame}) => !state.found || state.found[frame]);
     const place = found.findIndex(({frame}) => frame === state.chosen);
     if (place >= state.sources) state.sources = place + 1;
     byId("sources").replaceChildren(...found.slice(0, state.sources).map(source =>
       sourceBlock(source, {
         name: nameOf, file: fileOf, duration,
-        percent: time => percent(all ? time / all : 0),
+        percent: profile.isDiff ? duration : time => percent(all ? time / all : 0),
+        share: time => percent(all ? time / all : 0),
         open: frame => {
           state.chosen = frame;
           show("functions");
           remember();
         },
       })));
+    if (profile.isDiff) {
+      byId("lines-note").textContent = "The hottest functions come first.  Lines are those of "
+        + "the later recording; times of the earlier one are there if its file is known.";
+    }
+    byId("no-sources").hidden = found.length > 0;
     byId("more-sources").hidden = found.length <= state.sources;
     byId("sources").querySelector(`[data-frame="${state.chosen}"]`)
       ?.scrollIntoView({block: "start"});
@@ -463,6 +503,7 @@ function startPage(profile) {
     showDetails();
     showSearch();
     showSandwich();
+    showLines();
   }
 
   function current() {

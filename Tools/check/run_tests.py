@@ -48,7 +48,7 @@ STOCK_TESTS = """
 # rings that take minutes or do not depend on the base, and CPython's own tests
 # of this feature.
 NOT_QUICK = """
-    test_perf_branch_protection test_perf_c_stack test_perf_container
+    test_perf_branch_protection test_perf_container
     test_perf_doc test_perf_faults test_perf_fuzz_corpus test_perf_hostile
     test_perf_record_jit test_perf_stress test_perf_truth test_perfpy_advice
     test_perfpy_clean test_perfpy_diff test_perfpy_formats test_perfpy_html

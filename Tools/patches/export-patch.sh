@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 top=$PWD
 . Tools/base/base.sh
 . Tools/patches/applied.sh
-autoconf=$(base_field 5)
+autoconf=$(Tools/base/find-autoconf.sh)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -61,8 +61,8 @@ for side in a b; do
     mkdir "regenerated/$side"
     cp "$side/configure.ac" "$side/aclocal.m4" "$side/pyconfig.h.in" \
         "regenerated/$side"
-    (cd "regenerated/$side" && $autoconf &&
-        $(echo "$autoconf" | sed 's/autoconf/autoheader/'))
+    (cd "regenerated/$side" && "$autoconf" &&
+        "$(echo "$autoconf" | sed 's/autoconf\([^/]*\)$/autoheader\1/')")
 done
 for file in $generated; do
     diff -u "regenerated/a/$file" "regenerated/b/$file" |

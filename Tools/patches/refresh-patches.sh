@@ -26,6 +26,7 @@ if [ -n "$stray" ]; then
     exit 1
 fi
 
+before=$(cat "$patches"/*.patch | sha256sum)
 cd "$tree"
 for patch in $(cat .pc/applied-patches); do
     # -f: also where a later patch changes the same file.
@@ -33,5 +34,10 @@ for patch in $(cat .pc/applied-patches); do
         "$patch" | grep -v ' is unchanged$' || true
 done
 cd ..
+# What is made of files that may have been edited.
+if [ "$(cat "$patches"/*.patch | sha256sum)" != "$before" ]; then
+    Tools/base/generate-configure.sh "$tree"
+    Tools/base/generate-code.sh "$tree"
+fi
 note_applied
 touch "$tree/.overlay"

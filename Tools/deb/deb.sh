@@ -79,12 +79,14 @@ make_interpreter() {
         patch -p1 --fuzz=0 --silent -d "$source/cpython" <"$patch" ||
             fail "$patch does not apply to $version; see make lint"
     done
-    for file in $(Tools/patches/overlay-files.sh); do
+    # Without our tests, with which the distribution's rules would train it.
+    for file in $(Tools/patches/overlay-files.sh | grep -v Lib/test/); do
         place=$source/cpython/${file#"$patches/files/"}
         mkdir -p "${place%/*}"
         cp "$file" "$place"
     done
     Tools/base/generate-configure.sh "$source/cpython"
+    Tools/base/generate-code.sh "$source/cpython"
     mv "$work/.sources" "$source/.sources"
 }
 

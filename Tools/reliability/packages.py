@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Use Debian's compiled packages for Python 3.11 in our interpreter.
+"""Use compiled packages that others have built in our interpreter.
 
-Runs each job of package_job.py in Debian's interpreter and in ours, with
-profiling off, with a map and with a jitdump, and compares the results, test by
-test.  Prints a table; fails if a result differs.  Called by hand.
+Runs each job of package_job.py in the interpreter that its packages are for
+and in ours, with profiling off, with a map and with a jitdump, and compares
+the results, test by test.  The packages are Debian's, for Debian's Python of
+the same version as ours, or PyPI's wheels, for which the unpatched base stands
+in.  Prints a table; fails if a result differs.  Called by hand.
 
 usage: Tools/reliability/packages.py [--install] [--python PYTHON] [JOB ...]
+       Tools/reliability/packages.py --wheels BASE_PYTHON [--python PYTHON]
+                                     [JOB ...]
 """
 
 import argparse
@@ -13,6 +17,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,12 +28,11 @@ TOP = HERE.parent.parent
 sys.path.insert(0, str(TOP / "Lib" / "test" / "support"))
 import perf_jitdump
 
-DEBIAN_PYTHON = "/usr/bin/python3.11"
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 SECONDS = 1800
 
 # Job: packages.
-JOBS = {
+DEBIAN_JOBS = {
     "PIL": ["python3-pil"],
     "cffi": ["python3-cffi"],
     "cryptography": ["python3-cryptography"],
@@ -40,8 +44,22 @@ JOBS = {
     "psycopg2": ["python3-psycopg2"],
     "zmq": ["python3-zmq", "python3-pytest", "python3-tornado"],
 }
+WHEEL_JOBS = {
+    "PIL": ["pillow"],
+    "cffi": ["cffi"],
+    "cryptography": ["cryptography"],
+    "gevent": ["gevent"],
+    "greenlet": ["greenlet", "objgraph", "psutil"],
+    "lxml": ["lxml"],
+    "msgpack": ["msgpack"],
+    "numpy": ["numpy", "pytest", "hypothesis"],
+    "orjson": ["orjson"],
+    "psycopg2": ["psycopg2-binary"],
+    "pydantic_core": ["pydantic_core"],
+    "zmq": ["pyzmq", "pytest", "tornado"],
+}
 MODES = {
-    "Debian's": {},
+    "theirs": {},
     "off": {},
     "perf": {"PYTHONPERFSUPPORT": "1"},
     "perf_jit": {"PYTHON_PERF_JIT_SUPPORT": "1"},
@@ -73,6 +91,37 @@ def provide(packages, install):
     subprocess.run(command, check=True)
 
 
+def ask(python, expression):
+    """Return what an expression with sys and sysconfig is in python."""
+    return subprocess.run(
+        [python, "-c", f"import sys, sysconfig; print({expression})"],
+        stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def fetch_wheels(job, python, directory):
+    """Put the wheels for python there.  Return why not, or None."""
+    if os.path.exists(directory):
+        return None
+    version = ask(python, "'%d.%d' % sys.version_info[:2]")
+    abi = "cp" + ask(python,
+                     "sysconfig.get_config_var('SOABI').split('-')[1]")
+    options = []
+    for name in abi, "abi3", "abi3t", "none":
+        options += ["--abi", name]
+    for glibc in 17, 24, 27, 28:
+        options += ["--platform", f"manylinux_2_{glibc}_{os.uname().machine}"]
+    with tempfile.TemporaryDirectory() as new:
+        result = subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--target",
+             f"{new}/wheels", "--only-binary", ":all:", "--no-compile",
+             "--python-version", version, *options, *WHEEL_JOBS[job]],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if result.returncode != 0:
+            return result.stdout.strip().splitlines()[-1]
+        shutil.copytree(f"{new}/wheels", directory)
+    return None
+
+
 def count_symbols(mode, pid, directory):
     """Return how many symbols process pid has announced; remove its map."""
     if mode == "perf":
@@ -99,14 +148,14 @@ def remove_maps_of_children(since):
                 path.unlink()
 
 
-def run(job, mode, python):
+def run(job, mode, python, packages):
     """Return {name: outcome}, seconds and the number of symbols."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("PYTHON")}
     start = time.time()
     with tempfile.TemporaryDirectory() as directory:
         environment |= MODES[mode] | {
-            "PYTHONPATH": DEBIAN_PACKAGES, "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0", "JITDUMPDIR": directory,
             "PACKAGE_JOB_MODE": mode}
         with (open(f"{directory}/out", "w+") as out,
@@ -147,11 +196,12 @@ def summary(results):
                      if kind in outcomes)
 
 
-def compare(job, pythons):
+def compare(job, pythons, packages):
     """Run one job in all modes, print a line, return what differs."""
     expected, found, seconds, announced = None, [], [], []
     for mode in MODES:
-        results, duration, symbols = run(job, mode, pythons[mode])
+        results, duration, symbols = run(job, mode, pythons[mode],
+                                         packages)
         if not results:
             sys.exit(f"packages: {job}, {mode}: no results")
         if expected is None:
@@ -170,30 +220,47 @@ def compare(job, pythons):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("jobs", nargs="*", metavar="JOB",
-                        help=f"of {', '.join(JOBS)} (default: all)")
+                        help=f"of {', '.join(WHEEL_JOBS)} (default: all)")
     parser.add_argument("--python", default=TOP / "build" / "python",
                         help="our interpreter (default: build/python)")
     parser.add_argument("--install", action="store_true",
                         help="install the packages that are missing, with apt")
+    parser.add_argument("--wheels", metavar="BASE_PYTHON",
+                        help="use PyPI's wheels, fetched by this Python's "
+                             "pip, and compare with the unpatched base")
     arguments = parser.parse_args()
+    available = WHEEL_JOBS if arguments.wheels else DEBIAN_JOBS
     for job in arguments.jobs:
-        if job not in JOBS:
-            parser.error(f"no job {job!r}; there are {', '.join(JOBS)}")
+        if job not in available:
+            parser.error(f"no job {job!r}; there are {', '.join(available)}")
     ours = os.path.abspath(arguments.python)
-    for python in ours, DEBIAN_PYTHON:
-        if not os.access(python, os.X_OK):
-            parser.error(f"no interpreter {python}; `make` builds ours, the "
-                         f"package python3.11 is Debian's")
-    jobs = arguments.jobs or list(JOBS)
-    provide(sorted({package for job in jobs for package in JOBS[job]}),
-            arguments.install)
+    if not os.access(ours, os.X_OK):
+        parser.error(f"no interpreter {ours}; `make` builds it")
+    version = ask(ours, "'%d.%d' % sys.version_info[:2]")
+    theirs = os.path.abspath(arguments.wheels or f"/usr/bin/python{version}")
+    if not os.access(theirs, os.X_OK):
+        parser.error(f"no interpreter {theirs}; `make base` builds the base, "
+                     f"the package python{version} is Debian's, if it has one")
+    jobs = arguments.jobs or list(available)
+    if not arguments.wheels:
+        provide(sorted({package for job in jobs
+                        for package in available[job]}), arguments.install)
 
-    pythons = {mode: ours for mode in MODES} | {"Debian's": DEBIAN_PYTHON}
+    pythons = {mode: ours for mode in MODES} | {"theirs": theirs}
     print(f"{'':<52}{'seconds':^36}{'symbols':^18}")
     print(f"{'package':<14}{'result in all modes':<38}",
           *(f"{mode:>9}" for mode in MODES), f"{'map':>9}{'jitdump':>9}",
           sep="", flush=True)
-    found = [line for job in jobs for line in compare(job, pythons)]
+    found = []
+    for job in jobs:
+        packages = DEBIAN_PACKAGES
+        if arguments.wheels:
+            packages = pathlib.Path(ours).parent / "wheels" / job
+            failure = fetch_wheels(job, ours, packages)
+            if failure:
+                print(f"{job:<14}{failure}", flush=True)
+                continue
+        found += compare(job, pythons, packages)
     if found:
         sys.exit("\n".join(["packages: results differ:", *found]))
 

@@ -7,7 +7,12 @@ answer must be right, each worker's file must name the view function, and perf
 must show it in each worker.  Prints a table.  Called by hand.
 
 usage: Tools/reliability/server.py [--requests N] [--workers N]
-                                   [--python PYTHON]
+                                   [--python PYTHON] [--packages DIRECTORY]
+
+For a base that Debian here has no packages for, from PyPI:
+
+    python3 -m pip install --target DIRECTORY --python-version 3.14 \\
+        --only-binary :all: flask gunicorn
 """
 
 import argparse
@@ -84,7 +89,7 @@ def blocks(lines):
 class Server:
     """Gunicorn, and perf around it unless mode is off."""
 
-    def __init__(self, directory, mode, python, workers):
+    def __init__(self, directory, mode, python, workers, packages):
         self.directory = pathlib.Path(directory)
         self.mode = mode
         (self.directory / "shop.py").write_text(APPLICATION)
@@ -100,7 +105,7 @@ class Server:
                        "cpu-clock", "-k", "1", "-o", self.data, "--", *command]
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("PYTHON", "GUNICORN"))}
-        environment |= MODES[mode] | {"PYTHONPATH": DEBIAN_PACKAGES,
+        environment |= MODES[mode] | {"PYTHONPATH": str(packages),
                                       "PYTHONDONTWRITEBYTECODE": "1",
                                       "JITDUMPDIR": str(directory)}
         with open(self.log, "w") as log:
@@ -259,10 +264,10 @@ def check_workers(server, by_worker):
     return rows
 
 
-def serve(mode, python, workers, requests):
+def serve(mode, python, workers, requests, packages):
     """Print a line of the table."""
     with tempfile.TemporaryDirectory() as directory:
-        server = Server(directory, mode, python, workers)
+        server = Server(directory, mode, python, workers, packages)
         pids = set()
         try:
             load = Load(server.address(), requests)
@@ -299,8 +304,11 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--python", default=TOP / "build" / "python",
                         help="our interpreter (default: build/python)")
+    parser.add_argument("--packages", metavar="DIRECTORY",
+                        type=os.path.abspath, default=DEBIAN_PACKAGES,
+                        help="where Flask and gunicorn are (Debian's)")
     arguments = parser.parse_args()
-    sys.path.append(DEBIAN_PACKAGES)
+    sys.path.append(arguments.packages)
     absent = [package for module, package in NEEDED.items()
               if importlib.util.find_spec(module) is None]
     if shutil.which("perf") is None:
@@ -315,7 +323,8 @@ def main():
           f"{'symbols':<14}view function in perf", flush=True)
     for mode in MODES:
         try:
-            serve(mode, python, arguments.workers, arguments.requests)
+            serve(mode, python, arguments.workers, arguments.requests,
+                  arguments.packages)
         except Failure as failure:
             sys.exit(f"server: {mode}: {failure}")
 

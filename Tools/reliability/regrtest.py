@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Run CPython's tests in the unpatched base and in ours; compare the cases.
+
+Ours, which runs this, runs each test file with the feature off, and with
+everything profiled through the map and through the jitdump; the base runs it,
+too.  A file and a way at a time, and what is done is kept in a directory: the
+next call goes on from there, so that the whole can be run in pieces.  A case
+that ends otherwise than in the base runs again, alone in both, up to three
+times.
+
+usage: build-3.14/python Tools/reliability/regrtest.py build-base-3.14/python
+           [--ways off,map,jit] [--hours H] [--kept DIRECTORY] [FILE ...]
+
+Prints a line for each difference, and a table.  The exit status is 1 if there
+is a difference that Tools/check/known-failures.txt does not list.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "Tools" / "check"))
+import run_tests
+
+WAYS = "base", "off", "map", "jit"
+SECONDS_A_FILE = run_tests.SECONDS_A_FILE
+AGAIN = 3
+
+
+class Failure(Exception):
+    pass
+
+
+def environment(way, jitdumps):
+    env = run_tests.test_environment(None)
+    env["JITDUMPDIR"] = jitdumps
+    return env | run_tests.PROFILING.get(way, {})
+
+
+def run_file(interpreter, way, name, *options):
+    """Run a test file; return what regrtest says and {case: outcome}."""
+    with tempfile.TemporaryDirectory() as directory:
+        results = pathlib.Path(directory, "results.xml")
+        command = [interpreter, "-m", "test", "-u", run_tests.RESOURCES,
+                   "--timeout", str(SECONDS_A_FILE), "--junit-xml", results,
+                   *options, name]
+        maps = (run_tests.removing_new_maps() if way == "map"
+                else contextlib.nullcontext())
+        with maps, subprocess.Popen(
+                command, env=environment(way, directory), text=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, errors="replace") as process:
+            try:
+                said = process.communicate(timeout=SECONDS_A_FILE + 60)[0]
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return "does not end", {}
+        if not results.exists():
+            return f"ended with {process.returncode}", {}
+        return summary(said), cases_of(results)
+
+
+def summary(said):
+    """Return regrtest's word for the file: SUCCESS, FAILURE and the like."""
+    match = re.search(r"^(?:== Tests result|Result): (.*?)(?: ==)?$", said,
+                      re.M)
+    return match[1] if match else "says no result"
+
+
+def cases_of(results):
+    """Return {case: outcome}; cases of one name count as one."""
+    cases = {}
+    for case in xml.etree.ElementTree.parse(results).iter("testcase"):
+        outcome = "passed"
+        for child in case:
+            if child.tag in ("failure", "error"):
+                outcome = "failed"
+            elif child.tag == "skipped":
+                outcome = "skipped"
+        if case.get("result") not in (None, "completed", "run"):
+            outcome = case.get("result")
+        name = re.sub(r"^[\w.]*?(?=test_\w+)", "", case.get("name"))
+        if cases.get(name) != "failed":
+            cases[name] = outcome
+    return cases
+
+
+class Kept:
+    """What was run, one JSON file for a test file and a way."""
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+
+    def path(self, name, way):
+        return self.directory / f"{name}.{way}.json"
+
+    def get(self, name, way):
+        try:
+            return json.loads(self.path(name, way).read_text())
+        except FileNotFoundError:
+            return None
+
+    def put(self, name, way, result):
+        new = self.path(name, way).with_suffix(".new")
+        new.write_text(json.dumps(result))
+        new.rename(self.path(name, way))
+
+
+def list_files(base):
+    """Return the base's test files, as regrtest names them."""
+    listing = subprocess.run([base, "-m", "test", "--list-tests"], check=True,
+                             env=run_tests.test_environment(None), text=True,
+                             stdout=subprocess.PIPE).stdout
+    return listing.split()
+
+
+def is_known(case, way):
+    """Is it in the list?  There, names begin with the package: test."""
+    return any(pattern.removeprefix("test.") == case for pattern, _ in
+               run_tests.known_failures("off" if way in ("base", "off")
+                                        else way))
+
+
+class Comparison:
+    """Runs what is not kept, and says what differs."""
+
+    def __init__(self, base, kept, ways):
+        self.interpreters = collections.defaultdict(lambda: sys.executable,
+                                                    base=base)
+        self.kept = kept
+        self.ways = ways
+        self.files = collections.Counter()
+        self.cases = collections.Counter()
+        self.differences = collections.defaultdict(list)
+
+    def run(self, name):
+        """Run a file in all ways; return how many runs there were."""
+        runs = 0
+        for way in self.ways:
+            if self.kept.get(name, way) is None:
+                start = time.monotonic()
+                said, cases = run_file(self.interpreters[way], way, name)
+                self.kept.put(name, way, {
+                    "said": said, "cases": cases, "again": {},
+                    "seconds": round(time.monotonic() - start, 1)})
+                runs += 1
+        for way in self.ways:
+            if way != "base":
+                self.run_again(name, way)
+        return runs
+
+    def run_again(self, name, way):
+        """What differs runs alone, until it does as in the base."""
+        ours = self.kept.get(name, way)
+        for case in self.different_cases(name, way):
+            method = case.split()[0].rpartition(".")[2]
+            for _ in range(AGAIN):
+                outcomes = []
+                for which in way, "base":
+                    cases = run_file(self.interpreters[which], which, name,
+                                     "-m", f"*.{method}")[1]
+                    outcomes.append(cases.get(case, "missing"))
+                if outcomes[0] == outcomes[1]:
+                    break
+            ours["again"][case] = outcomes
+        self.kept.put(name, way, ours)
+
+    def different_cases(self, name, way):
+        """Yield the cases that end otherwise than in the base, at last."""
+        base, ours = self.kept.get(name, "base"), self.kept.get(name, way)
+        for case in sorted(base["cases"].keys() | ours["cases"].keys()):
+            outcomes = ours["again"].get(case)
+            if outcomes is None:
+                outcomes = [which["cases"].get(case, "missing")
+                            for which in (ours, base)]
+            if outcomes[0] != outcomes[1]:
+                yield case
+
+    def count(self, name):
+        for way in self.ways:
+            kept = self.kept.get(name, way)
+            self.files[way] += 1
+            self.cases.update((way, outcome)
+                              for outcome in kept["cases"].values())
+            if way == "base":
+                continue
+            for case in self.different_cases(name, way):
+                self.differences[way].append(case)
+                known = " (known)" if is_known(case, way) else ""
+                base = self.kept.get(name, "base")["cases"]
+                print(f"{way}: {name}: {case}: "
+                      f"{kept['cases'].get(case, 'missing')}, in the base "
+                      f"{base.get(case, 'missing')}{known}", flush=True)
+            if not kept["cases"] and kept["said"] != self.kept.get(
+                    name, "base")["said"]:
+                self.differences[way].append(name)
+                print(f"{way}: {name}: {kept['said']}, in the base "
+                      f"{self.kept.get(name, 'base')['said']}", flush=True)
+
+    def show(self):
+        print(f"{'way':<6}{'files':>7}{'passed':>9}{'skipped':>9}"
+              f"{'failed':>8}{'different':>11}")
+        for way in self.ways:
+            counts = [self.cases[way, outcome]
+                      for outcome in ("passed", "skipped", "failed")]
+            print("{:<6}{:>7}{:>9}{:>9}{:>8}{:>11}".format(
+                way, self.files[way], *counts, len(self.differences[way])))
+
+    @property
+    def unknown(self):
+        return [case for way, cases in self.differences.items()
+                for case in cases if not is_known(case, way)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("base", help="the unpatched interpreter")
+    parser.add_argument("files", nargs="*", help="default: all of them")
+    parser.add_argument("--ways", default="off,map,jit",
+                        help="some of them, separated by commas")
+    parser.add_argument("--hours", type=float, default=1000,
+                        help="begin no further file after so long")
+    parser.add_argument("--kept", help="default: regrtest, in the directory "
+                        "of the interpreter that runs this")
+    options = parser.parse_args()
+    if not hasattr(sys, "seal_stack_trampoline"):
+        parser.error("run it with the patched interpreter")
+    ways = ["base", *options.ways.split(",")]
+    if unknown := set(ways) - set(WAYS):
+        parser.error(f"no such ways: {' '.join(sorted(unknown))}")
+    base = os.path.abspath(options.base)
+    files = list_files(base)
+    if unknown := set(options.files) - set(files):
+        parser.error(f"no such test files: {' '.join(sorted(unknown))}")
+    kept = Kept(options.kept or pathlib.Path(sys.executable).parent
+                / "regrtest")
+    comparison = Comparison(base, kept, ways)
+    end = time.monotonic() + 3600 * options.hours
+    done = 0
+    for name in options.files or files:
+        if time.monotonic() > end and any(kept.get(name, way) is None
+                                          for way in ways):
+            continue
+        comparison.run(name)
+        comparison.count(name)
+        done += 1
+    comparison.show()
+    left = len(options.files or files) - done
+    if left:
+        print(f"regrtest: {left} files are left; call it again")
+    sys.exit(1 if comparison.unknown else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -51,6 +51,7 @@ except KeyboardInterrupt:
     pass
 print(spent)
 """
+FUNCTIONS = {"<module>", "split", "timed", "work", "loop"}
 LINES = {16, 17, 18, 20}
 LOOP = {24, 25, 26}
 BEFORE_LOOP = {22, 23}

@@ -180,15 +180,30 @@ is_to_be_shared(const _PyPerf_Evaluator *caller, const _PyPerf_record *newest)
            && (uintptr_t)newest - (uintptr_t)caller <= FARTHEST_TO_SHARE;
 }
 
+/* Let a slot be the record before next. */
+static inline void
+fill(_PyPerf_record *slot, _PyPerf_record *next, uintptr_t label)
+{
+    volatile _PyPerf_record *record = _PyPerfArch_RECORD(slot);
+    record->next = next;
+    record->label = label;
+}
+
+/* A record's next is what profilers follow: the compiler has to keep the
+   order. */
+static inline _PyPerf_record *volatile *
+newest_of(_PyPerf_record *record)
+{
+    return &record->next;
+}
+
 /* Fill the slot below newest, and run frame below it, in the same area. */
 static inline PyObject *
 share_area(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
            _PyPerf_record *newest, uintptr_t label, _PyPerf_record *lowest,
            _PyPerf_areaevalfunc evaluator)
 {
-    _PyPerf_record *slot = _PyPerfArch_RECORD(newest - 1);
-    slot->next = newest;
-    slot->label = label;
+    fill(newest - 1, newest, label);
     return READ(areas.share)(tstate, frame, throwflag, lowest, newest - 1,
                              evaluator);
 }
@@ -284,16 +299,91 @@ _PyPerfTrampoline_EvalLines(PyThreadState *tstate, _PyInterpreterFrame *frame,
     return eval_frame(tstate, frame, throwflag, true);
 }
 
+/* --- A full area --------------------------------------------------------- */
+
+/* How many functions go along with one that finds an area full. */
+#define FUNCTIONS_TO_HAND_OVER 32
+
+/* Between the steps that pycore_perf_hook.h tells, and from one time that an
+   area is full to the next. */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    const _PyInterpreterFrame *caller;  /* of the callee */
+    _PyInterpreterFrame *callee;
+    _PyPerf_record *own;                /* of the evaluator that hands over */
+    size_t records;                     /* without the callee's */
+} full;
+
+/* A new area that is small takes half its slots.  One without any shows only
+   the innermost function, whatever was handed over. */
+static size_t
+most_to_hand_over(PyThreadState *tstate)
+{
+    const size_t slots = free_bytes(tstate, NEXT_AREA_SLOTS)
+                         / sizeof(_PyPerf_record);
+    return slots == 0 ? FUNCTIONS_TO_HAND_OVER
+                      : Py_MIN(slots / 2, FUNCTIONS_TO_HAND_OVER);
+}
+
+_PyInterpreterFrame *
+_PyPerfTrampoline_ChooseFirst(PyThreadState *tstate,
+                              _PyInterpreterFrame *callee)
+{
+    _PyInterpreterFrame *first = callee;
+    const bool is_again = full.caller == callee->previous;
+    full.caller = callee->previous;
+    full.callee = callee;
+    full.records = 0;
+    if (!is_again || !_PyPerfBase_MAY_ENTER(tstate)) {
+        return first;
+    }
+    const size_t most = most_to_hand_over(tstate);
+    while (full.records < most && !_PyPerf_IsOutermost(first->previous)) {
+        first = first->previous;
+        full.records += _PyPerf_HasRecord(first);
+    }
+    return first;
+}
+
 /* Without a free slot in its area, or further down, an inlined call gets one
    that only ever shows the innermost function: it takes no more C stack. */
 PyObject *
 _PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
-                                _PyInterpreterFrame *frame,
-                                _PyPerf_record *newest, uintptr_t label,
+                                _PyInterpreterFrame *first,
+                                _PyPerf_record *own, uintptr_t label,
                                 _PyPerf_areaevalfunc evaluator)
 {
-    return READ(areas.enter)(tstate, frame, newest, label,
-                             free_bytes(tstate, NEXT_AREA_SLOTS), evaluator);
+    full.own = own;
+    return READ(areas.enter)(tstate, first, own->next, label,
+                             free_bytes(tstate, NEXT_AREA_SLOTS)
+                             | (first != full.callee ? _PyPerf_TAKES_OVER : 0),
+                             evaluator);
+}
+
+/* The new area's first record is the callee's, which the others' originals
+   follow, so that at any time all are shown once.  It stays where it is when
+   the copies take its place.  Where there is no slot for them, it alone stands
+   for those that have been handed over. */
+_PyInterpreterFrame *
+_PyPerfTrampoline_TakeOver(_PyPerf_record *own, const _PyPerf_record *lowest)
+{
+    _PyPerf_record *const first_record = own->next;
+    _PyPerf_record *const original = full.own->next;
+    _PyPerf_record *const outer = original + full.records;
+    _PyPerf_record *next = outer;
+    if (first_record == lowest) {
+        *newest_of(_PyPerfArch_RECORD(first_record)) = outer;
+    }
+    else {
+        _PyPerf_record *slot = first_record;
+        for (size_t i = full.records; i > 0; i--) {
+            fill(--slot, next, _PyPerfArch_RECORD(original + i - 1)->label);
+            next = slot;
+        }
+        fill(--slot, next, _PyPerfArch_RECORD(first_record)->label);
+        *newest_of(own) = slot;
+    }
+    *newest_of(full.own) = outer;
+    return full.callee;
 }
 
 /* The frame record of the function that this stands in. */

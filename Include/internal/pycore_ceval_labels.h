@@ -55,6 +55,10 @@ extern "C" {
 #    define CEVAL_LABEL_AT(offset) _PyPerfLines_FirstLabel(offset)
 #  endif
 
+/* What is left of an evaluator's throwflag without our own flags. */
+#  define CEVAL_THROW_OF(throwflag) \
+       ((throwflag) & ~(_PyPerf_NO_AREA | _PyPerf_TAKES_OVER))
+
 #  define CEVAL_INLINES_CALLS(interp) ((interp)->eval_frame == CEVAL_HOOK)
 
 /* The evaluator's own frame record starts with the link: the newest record of

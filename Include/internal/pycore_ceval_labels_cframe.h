@@ -56,7 +56,19 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
 
 /* Flags are rare: the question whether there are some is asked anyway. */
 #  define CEVAL_THROWS() \
-       (throwflag && ceval_take_flags(&cframe, throwflag))
+       (throwflag && ({ CEVAL_TAKE_FLAGS(); CEVAL_THROW_OF(throwflag); }))
+
+/* Without an area, C finds no records here. */
+#  define CEVAL_TAKE_FLAGS()                                              \
+    do {                                                                  \
+        if (throwflag & _PyPerf_NO_AREA) {                                \
+            cframe.previous = _PyPerf_PreviousCFrame(&cframe);            \
+        }                                                                 \
+        if (throwflag & _PyPerf_TAKES_OVER) {                             \
+            frame = cframe.current_frame = _PyPerfTrampoline_TakeOver(    \
+                CEVAL_OWN_RECORD, lowest);                                \
+        }                                                                 \
+    } while (0)
 
 /* Before the jump to start_frame: frame is the callee. */
 #  define CEVAL_PUSH_LABEL()                                              \
@@ -98,27 +110,18 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
             ceval_relabel(CEVAL_LOWEST, frame);                           \
             goto start_frame;                                             \
         }                                                                 \
-        _PyInterpreterFrame *callee = frame;                              \
-        frame = cframe.current_frame = callee->previous;                  \
+        _PyInterpreterFrame *first = _PyPerfTrampoline_ChooseFirst(       \
+            tstate, frame);                                               \
+        frame = cframe.current_frame = first->previous;                   \
         PyObject *result = _PyPerfTrampoline_EvalInNewArea(               \
-            tstate, callee, CEVAL_LOWEST, label, CEVAL_EVALUATOR);        \
-        _PyEvalFrameClearAndPop(tstate, callee);                          \
+            tstate, first, CEVAL_OWN_RECORD, label, CEVAL_EVALUATOR);     \
+        _PyEvalFrameClearAndPop(tstate, first);                           \
         if (result == NULL) {                                             \
             goto resume_with_error;                                       \
         }                                                                 \
         _PyFrame_StackPush(frame, result);                                \
         goto resume_frame;                                                \
     }
-
-/* Return whether to throw.  Without an area, C finds no records here. */
-static inline int
-ceval_take_flags(_PyPerf_CFrame *cframe, int flags)
-{
-    if (flags & _PyPerf_NO_AREA) {
-        cframe->previous = _PyPerf_PreviousCFrame(cframe);
-    }
-    return flags & ~_PyPerf_NO_AREA;
-}
 
 /* Leave the function in the lowest slot.  frame: its caller. */
 static inline void

@@ -67,7 +67,19 @@ extern "C" {
 #  define CEVAL_END_LABELS() \
        ((void)(_PyPerf_entered = _PyPerf_ENTRY_BEFORE(CEVAL_ENTRY)))
 
-#  define CEVAL_THROWS() (throwflag & ~_PyPerf_NO_AREA)
+/* Flags are rare: the question whether there are some is asked anyway. */
+#  define CEVAL_THROWS() \
+       (throwflag && ({ CEVAL_TAKE_FLAGS(); CEVAL_THROW_OF(throwflag); }))
+
+#  define CEVAL_TAKE_FLAGS()                                              \
+    do {                                                                  \
+        if (throwflag & _PyPerf_TAKES_OVER) {                             \
+            frame = tstate->current_frame = _PyPerfTrampoline_TakeOver(   \
+                CEVAL_OWN_RECORD, lowest);                                \
+            CEVAL_NOTE_FRAME();                                           \
+            CEVAL_FIND_LINES_OF(frame);                                   \
+        }                                                                 \
+    } while (0)
 
 /* Whenever frame has become what runs.  An entry frame has no code, and the
  * one that cleans up after __init__() has code without label. */
@@ -152,13 +164,15 @@ extern "C" {
             CEVAL_FIND_LINES_OF(frame);                                   \
             CEVAL_GO_TO(start_frame);                                     \
         }                                                                 \
-        _PyInterpreterFrame *callee = frame;                              \
-        PyGenObject *generator = callee->owner == FRAME_OWNED_BY_GENERATOR \
-                                 ? _PyPerfBase_GENERATOR(callee) : NULL;  \
-        frame = tstate->current_frame = callee->previous;                 \
+        _PyInterpreterFrame *first = _PyPerfTrampoline_ChooseFirst(       \
+            tstate, frame);                                               \
+        PyGenObject *generator = first->owner == FRAME_OWNED_BY_GENERATOR \
+                                 ? _PyPerfBase_GENERATOR(first) : NULL;   \
+        frame = tstate->current_frame = first->previous;                  \
         CEVAL_NOTE_FRAME();                                               \
         PyObject *result = _PyPerfTrampoline_EvalInNewArea(               \
-            tstate, callee, CEVAL_LOWEST, label, CEVAL_EVALUATOR);        \
+            tstate, first, CEVAL_OWN_RECORD, label, CEVAL_EVALUATOR);     \
+        CEVAL_FIND_LINES_OF(frame);                                       \
         if (result == NULL) {                                             \
             frame->return_offset = 0;                                     \
             next_instr = frame->instr_ptr;                                \

@@ -41,6 +41,9 @@ extern "C" {
  * _PyPerfBase_CODE_SIZE       the type in which
  *     PyUnstable_WritePerfMapEntry() is told a size; unsigned int unless the
  *     base says otherwise
+ * _PyPerfBase_MAY_ENTER(tstate)    will an evaluator that is entered now run,
+ *     whatever is the limit of recursion through C?  Always, unless the base
+ *     says otherwise
  * _PyPerfBase_BEFORE_HOOK(interp)      what has to be done before eval_frame
  *     takes the place of NULL; nothing unless the base says otherwise
  * _PyPerfBase_SAFE_POINT      members of a _PyPerf_Request: how another
@@ -64,6 +67,9 @@ extern "C" {
 
 #include "pycore_perf_facts.h"
 
+#ifndef _PyPerfBase_MAY_ENTER
+#  define _PyPerfBase_MAY_ENTER(tstate) true
+#endif
 #ifndef _PyPerfBase_BEFORE_HOOK
 #  define _PyPerfBase_BEFORE_HOOK(interp) ((void)(interp))
 #endif

@@ -24,6 +24,9 @@ extern "C" {
  *     if it is known, and not below floor, nor below the stack pointer; what
  *     is less than span above floor can be read
  * _PyPerf_IsFirst(tstate)      is there no evaluator at all?
+ * _PyPerf_IsOutermost(frame)   has C, not another function of the same
+ *     evaluator, called this function?
+ * _PyPerf_HasRecord(frame)     has it a record, in an evaluator with labels?
  * _PyPerf_CallerMark(tstate)   a pointer that tells calls of C apart
  *
  * _PyPerf_StandIn      C code that runs below records in the place of an

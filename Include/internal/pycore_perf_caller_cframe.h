@@ -125,6 +125,18 @@ _PyPerf_IsFirst(PyThreadState *tstate)
     return tstate->cframe == &tstate->root_cframe;
 }
 
+static inline int
+_PyPerf_IsOutermost(const struct _PyInterpreterFrame *frame)
+{
+    return frame->is_entry;
+}
+
+static inline int
+_PyPerf_HasRecord(const struct _PyInterpreterFrame *Py_UNUSED(frame))
+{
+    return 1;
+}
+
 static inline const void *
 _PyPerf_CallerMark(PyThreadState *tstate)
 {

@@ -9,6 +9,7 @@ extern "C" {
 #endif
 
 #include "opcode_ids.h"             // INTERPRETER_EXIT
+#include "pycore_code.h"            // _PyCode_CODE()
 #include "pycore_frame.h"
 
 /* The way to the calling evaluator in a base with entry frames; included by
@@ -165,6 +166,22 @@ static inline int
 _PyPerf_IsFirst(PyThreadState *tstate)
 {
     return tstate->current_frame == _PyPerfBase_LAST_FRAME(tstate);
+}
+
+static inline int
+_PyPerf_IsOutermost(const _PyInterpreterFrame *frame)
+{
+    return _PyPerf_IsEntry(frame->previous);
+}
+
+/* What cleans up after __init__() has none.  Its code, which not every base
+ * declares in a header, is the only one that begins like this. */
+static inline int
+_PyPerf_HasRecord(const _PyInterpreterFrame *frame)
+{
+    PyCodeObject *code = (PyCodeObject *)_PyPerfBase_OBJECT(
+        frame->f_executable);
+    return _PyCode_CODE(code)->op.code != EXIT_INIT_CHECK;
 }
 
 static inline const void *

@@ -78,6 +78,9 @@ extern PyObject *_PyPerf_EnterLinesWithoutArea(
     PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
 #define _PyPerf_NO_AREA 2
 
+/* A flag for an evaluator that is to take over functions of another one. */
+#define _PyPerf_TAKES_OVER 4
+
 /* The evaluators that ceval_labelled.c and ceval_lines.c make of ceval.c. */
 extern PyObject *_PyEval_EvalFrameDefault_labelled(
     PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag,
@@ -120,12 +123,29 @@ extern uintptr_t _PyPerfTrampoline_Label(PyCodeObject *code);
 extern uintptr_t _PyPerfTrampoline_LineLabel(
     struct _PyInterpreterFrame *frame);
 
-/* Run frame by evaluator below a new area with many slots, in which it has
- * this label.  newest is the newest record of the area that is full.  Like
- * _PyEval_EvalFrame(). */
+/* --- A full area --------------------------------------------------------- */
+
+/* An evaluator whose area is full lets another one run the function that it
+ * was about to call, below a new area with many slots.  A function that calls
+ * others in a loop would do so each time: if it does so again, it goes along,
+ * and so do those that have called it.  In three steps: */
+
+/* 1. Return the outermost of the functions that go along with callee, or
+ * callee if none does.  Let what is before that be tstate's current frame. */
+extern struct _PyInterpreterFrame *_PyPerfTrampoline_ChooseFirst(
+    PyThreadState *tstate, struct _PyInterpreterFrame *callee);
+
+/* 2. Run first and all that it has called by evaluator, below a new area.
+ * label: that of the callee.  own: the frame record of the evaluator that runs
+ * first until now, with which the link begins.  Like _PyEval_EvalFrame(). */
 extern PyObject *_PyPerfTrampoline_EvalInNewArea(
-    PyThreadState *tstate, struct _PyInterpreterFrame *frame,
-    _PyPerf_record *newest, uintptr_t label, _PyPerf_areaevalfunc evaluator);
+    PyThreadState *tstate, struct _PyInterpreterFrame *first,
+    _PyPerf_record *own, uintptr_t label, _PyPerf_areaevalfunc evaluator);
+
+/* 3. In the new evaluator, if told _PyPerf_TAKES_OVER, with first entered and
+ * own and lowest its own: link copies of the records.  Return the callee. */
+extern struct _PyInterpreterFrame *_PyPerfTrampoline_TakeOver(
+    _PyPerf_record *own, const _PyPerf_record *lowest);
 
 #ifdef __cplusplus
 }

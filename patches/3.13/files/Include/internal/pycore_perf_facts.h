@@ -9,6 +9,8 @@
 #include "pycore_pyhash.h"        // _Py_HashBytes()
 
 #define _PyPerfBase_BEFORE_HOOK(interp) _Py_Executors_InvalidateAll(interp, 1)
+/* An evaluator counts as two calls in C. */
+#define _PyPerfBase_MAY_ENTER(tstate) ((tstate)->c_recursion_remaining > 2)
 #define _PyPerfBase_HASH(bytes, length) _Py_HashBytes(bytes, length)
 #define _PyPerfBase_ENTRY_OWNER FRAME_OWNED_BY_CSTACK
 #define _PyPerfBase_ENTRY_FRAME entry_frame

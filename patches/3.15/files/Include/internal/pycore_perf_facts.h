@@ -12,6 +12,9 @@
 #define _PyPerfBase_CODE_SIZE size_t
 #define _PyPerfBase_BEFORE_HOOK(interp) _Py_Executors_InvalidateAll(interp, 1)
 #define _PyPerfBase_LAST_FRAME(tstate) ((tstate)->base_frame)
+/* The margin is larger than an area and an evaluator. */
+#define _PyPerfBase_MAY_ENTER(tstate) \
+    (!_Py_ReachedRecursionLimitWithMargin(tstate, 1))
 #define _PyPerfBase_HASH(bytes, length) Py_HashBuffer(bytes, length)
 #define _PyPerfBase_TAIL_CALLS _Py_TAIL_CALL_INTERP
 /* Threads without a GIL have copies of their own. */

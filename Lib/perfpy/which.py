@@ -4,7 +4,8 @@ The interpreter is that of the virtual environment that is active, as it is for
 everything else that is typed there, or that a command is installed in.  If
 that one is none of ours, but of the same version, ours runs under its name: by
 that name, and the pyvenv.cfg beside it, an interpreter finds its
-packages.  Ours keeps its own standard library, by -X perf_home.
+packages.  Ours keeps its own standard library, by -X perf_home, and leaves the
+environment as it is: what was never imported there is not cached, either.
 
 Called by run.py and doctor.py.
 """
@@ -46,9 +47,9 @@ def interpreter(python=None, name=None):
             f"--python {name} records it as it is")
     if not environment_of(name):
         return ours
-    return ask(name, ours.file,
-               ("-X", f"perf_home={os.path.dirname(ours.file)}"))._replace(
-                   has_frame_pointers=ours.has_frame_pointers)
+    home = os.path.dirname(ours.file)
+    return ask(name, ours.file, ("-B", "-X", f"perf_home={home}"))._replace(
+        has_frame_pointers=ours.has_frame_pointers)
 
 
 def interpreter_of(environment):

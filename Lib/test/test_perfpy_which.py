@@ -173,7 +173,13 @@ class WhichTest(RecordingTestCase):
         if sys.version_info[:2] != (3, 11) or not os.path.exists(STOCK):
             self.skipTest(f"there is no {STOCK} of this version")
         directory = self.environment(STOCK)
+        # That was never imported, as after `uv pip install`.
+        library = self.write("env/lib/python3.11/site-packages/greeting.py",
+                             f"import sys\n{SHOW}\n")
+        self.write("env/bin/greet", f"#!{directory}/bin/python\n"
+                   "import greeting\nsum(range(3_000_000))\n")
         before = self.contents(directory)
+        self.assertIn(library, before)
         result = self.run_perfpy(f"{directory}/bin/greet", "-x")
         self.assertTrue(result.stdout.startswith(f"{directory} "))
         self.assertRegex(result.stderr, "perfpy: running .* as "

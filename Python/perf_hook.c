@@ -410,12 +410,16 @@ _PyPerfTrampoline_TakeOver(_PyPerf_record *own, const _PyPerf_record *lowest)
 
 static bool awaits_call;
 
+/* The interpreter goes back to its ordinary hook: each does so for itself, as
+   others may come and go meanwhile. */
 static void
-note_first_call(void)
+note_first_call(PyInterpreterState *interp, _PyFrameEvalFunction awaiting,
+                _PyFrameEvalFunction hook)
 {
-    const bool was_awaited = READ(awaits_call);
-    _PyPerfHook_AwaitCall(false);
-    if (was_awaited) {
+    if (READ(interp->eval_frame) == awaiting) {
+        WRITE(interp->eval_frame, hook);
+    }
+    if (__atomic_exchange_n(&awaits_call, false, __ATOMIC_RELAXED)) {
         _PyPerfTrampoline_FirstCall();
     }
 }
@@ -424,7 +428,8 @@ static PyObject *
 eval_first_call(PyThreadState *tstate, _PyInterpreterFrame *frame,
                 int throwflag)
 {
-    note_first_call();
+    note_first_call(tstate->interp, eval_first_call,
+                    _PyPerfTrampoline_EvalFrame);
     return _PyPerfTrampoline_EvalFrame(tstate, frame, throwflag);
 }
 
@@ -432,7 +437,8 @@ static PyObject *
 eval_first_call_lines(PyThreadState *tstate, _PyInterpreterFrame *frame,
                       int throwflag)
 {
-    note_first_call();
+    note_first_call(tstate->interp, eval_first_call_lines,
+                    _PyPerfTrampoline_EvalLines);
     return _PyPerfTrampoline_EvalLines(tstate, frame, throwflag);
 }
 
@@ -567,7 +573,7 @@ eval_frame_of_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
         return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
     }
     if (READ(awaits_call)) {
-        _PyPerfHook_AwaitCall(false);
+        WRITE(awaits_call, false);
         _PyPerfTrampoline_FirstCall();
     }
     /* Written by hand, this may be in an interpreter that was never on. */
@@ -649,17 +655,25 @@ _PyPerfHook_IsInstalled(PyInterpreterState *interp)
 }
 
 void
-_PyPerfHook_AwaitCall(bool yes)
+_PyPerfHook_AwaitCall(void)
 {
-    WRITE(awaits_call, yes);
+    WRITE(awaits_call, true);
+    _PyPerfBase_LOCK_INTERPRETERS();
     for (PyInterpreterState *interp = PyInterpreterState_Head();
          interp != NULL; interp = PyInterpreterState_Next(interp)) {
         for (int lines = 0; lines < 2; lines++) {
-            if (READ(interp->eval_frame) == hooks[lines][!yes]) {
-                WRITE(interp->eval_frame, hooks[lines][yes]);
+            if (READ(interp->eval_frame) == hooks[lines][false]) {
+                WRITE(interp->eval_frame, hooks[lines][true]);
             }
         }
     }
+    _PyPerfBase_UNLOCK_INTERPRETERS();
+}
+
+void
+_PyPerfHook_AwaitNoCall(void)
+{
+    WRITE(awaits_call, false);
 }
 
 int

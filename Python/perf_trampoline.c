@@ -144,7 +144,7 @@ write_symbols(void)
         return trampoline.back_end->write();
     }
     trampoline.child.has_no_file = false;
-    _PyPerfHook_AwaitCall(false);
+    _PyPerfHook_AwaitNoCall();
     return complete_file(trampoline.back_end);
 }
 
@@ -397,7 +397,7 @@ use_back_end(const BackEnd *back_end)
     trampoline.pid = getpid();
     trampoline.has_warned = false;
     trampoline.child.has_no_file = false;
-    _PyPerfHook_AwaitCall(false);
+    _PyPerfHook_AwaitNoCall();
     return 0;
 }
 
@@ -486,7 +486,7 @@ _PyPerfTrampoline_Seal(void)
     else {
         trampoline.hold.is_active = false;
         trampoline.child.has_no_file = false;
-        _PyPerfHook_AwaitCall(false);
+        _PyPerfHook_AwaitNoCall();
         _PyPerfHook_Seal(true);
         trampoline.is_sealed = true;
         _PyPerfLabels_Seal(true);
@@ -542,7 +542,7 @@ _PyPerfTrampoline_AfterForkHandlers_Child(void)
 {
     trampoline.child.runs_handlers = false;
     if (trampoline.child.has_no_file) {
-        _PyPerfHook_AwaitCall(true);
+        _PyPerfHook_AwaitCall();
     }
 }
 

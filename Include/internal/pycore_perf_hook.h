@@ -109,8 +109,10 @@ extern void _PyPerfHook_RemoveAll(void);
 extern int _PyPerfHook_IsInstalled(PyInterpreterState *interp);
 
 /* Let the next call of a Python function, in any interpreter in which the hook
- * is installed, first call _PyPerfTrampoline_FirstCall(); or no longer. */
-extern void _PyPerfHook_AwaitCall(bool yes);
+ * is installed, first call _PyPerfTrampoline_FirstCall(); or no longer.  The
+ * former takes the lock of the list of interpreters. */
+extern void _PyPerfHook_AwaitCall(void);
+extern void _PyPerfHook_AwaitNoCall(void);
 extern void _PyPerfTrampoline_FirstCall(void);
 
 /* Make no system calls from now on, or again: a thread that has not called a

@@ -783,7 +783,7 @@ static PyObject *
 count_and_evaluate(PyThreadState *tstate, _PyInterpreterFrame *frame,
                    int throwflag)
 {
-    other_evaluator.calls++;
+    (void)__atomic_add_fetch(&other_evaluator.calls, 1, __ATOMIC_RELAXED);
     return other_evaluator.before(tstate, frame, throwflag);
 }
 

@@ -37,7 +37,7 @@ static PyObject *
 evaluate(Tool *tool, PyThreadState *tstate,
          struct _PyInterpreterFrame *frame, int throwflag)
 {
-    tool->frames++;
+    (void)__atomic_add_fetch(&tool->frames, 1, __ATOMIC_RELAXED);
     if (tool->before != NULL) {
         return tool->before(tstate, frame, throwflag);
     }

@@ -26,7 +26,8 @@ import unittest
 
 from perfpy import permissions
 from test import support
-from test.support import perf_bpftrace, perf_helper, perf_samply
+from test.support import (perf_base, perf_bpftrace, perf_helper,
+                          perf_samply)
 from test.support.script_helper import assert_python_ok
 
 perf_helper.skip_module_if_emulated(
@@ -309,12 +310,28 @@ class HelpTests(unittest.TestCase):
             self.assertRegex(
                 text, r"\nPYTHON_PERF_JIT_SUPPORT *:.*\s+\(-X perf_jit\)")
 
-    def test_manual_page(self):
+    @unittest.skipUnless(perf_base.SERVES_REQUESTS, "CPython's own words")
+    def test_requests(self):
+        for option in "--help-xoptions", "--help-all":
+            self.assertIn("\n-X disable-remote-debug:",
+                          self.help_text(option))
+        for option in "--help-env", "--help-all":
+            self.assertRegex(self.help_text(option),
+                             r"\nPYTHON_DISABLE_REMOTE_DEBUG *:.*\s+"
+                             r"\(-X disable-remote-debug\)")
+        text = self.manual_page()
+        self.assertRegex(text, "(?m)^ *-X disable-remote-debug:")
+        self.assertIn("\n.IP PYTHON_DISABLE_REMOTE_DEBUG\n", text)
+
+    def manual_page(self):
         path = SOURCES / "Misc" / "python.man"
         if not path.exists():
             self.skipTest("Misc/python.man is only in the source tree")
         text = path.read_text(encoding="utf-8")
-        text = re.sub(r"\\(fB|fR|(?=-))", "", text)      # typeface
+        return re.sub(r"\\(fB|fR|(?=-))", "", text)      # typeface
+
+    def test_manual_page(self):
+        text = self.manual_page()
         for line in (" *-X perf(:.*)?", " *-X perf_jit(:.*)?",
                      r"\.IP PYTHONPERFSUPPORT",
                      r"\.IP PYTHON_PERF_JIT_SUPPORT"):

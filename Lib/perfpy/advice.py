@@ -81,6 +81,10 @@ def _advice_on_waits(profile, lost):
         yield (f"threads were switched so often that {estimated / whole:.0%} "
                "of the time in which they did not run is put to where they "
                "stopped at other times, for as long")
+    woken = int(profile.meta.get("lost wake-ups", 0))
+    if woken:
+        yield (f"{woken:,} wake-ups are lost: some of the time in which "
+               "threads were ready to run counts as waiting")
 
 
 def advice(profile):

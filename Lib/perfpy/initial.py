@@ -39,14 +39,18 @@ class Waiting(typing.NamedTuple):
     stack: bytes
 
 
+def numbers(pid):
+    """Return the numbers of a process's threads."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
+
+
 def threads(pids):
     """Yield (pid, tid, Waiting or None if it runs) of each thread."""
     for pid in pids:
-        try:
-            tids = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-        except OSError:
-            continue
-        for tid in tids:
+        for tid in numbers(pid):
             try:
                 yield pid, tid, look(pid, tid)
             except (OSError, ValueError):       # it ends

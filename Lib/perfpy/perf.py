@@ -140,7 +140,7 @@ class Perf:
                         "perf says:\n" + last_lines(complaint))
 
     def record(self, pid, data, *options, reduce=None, enable=True):
-        """Start to record a process; return a Recorder.
+        """Start to record a process, None for all; return a Recorder.
 
         Unless told otherwise, it is enabled: it records from now on.
 
@@ -176,7 +176,7 @@ class Perf:
 
 
 class Recorder:
-    """A perf record that is attached to a process."""
+    """A perf record that is attached to a process, or to the machine."""
 
     def __init__(self, perf, pid, data, options, reduce):
         self._said = tempfile.TemporaryFile("w+", errors="backslashreplace")
@@ -193,7 +193,7 @@ class Recorder:
             [perf.path, "record", *QUICKLY, *options,
              "-o", "-" if reduce else data,
              "-D", "-1", f"--control=fd:{command_read},{answer_write}",
-             "-p", str(pid)],
+             *(["-a"] if pid is None else ["-p", str(pid)])],
             env=_environment(), stdin=subprocess.DEVNULL,
             stdout=output, stderr=self._said,
             pass_fds=(command_read, answer_write), start_new_session=True)

@@ -102,6 +102,14 @@ class Layout:
         return _TASK_AND_TIME.unpack_from(buffer,
                                           end - self._time_at_end - 8)
 
+    def time_and_raw(self, buffer, place):
+        """Return the time of a tracepoint's sample, and where its data are.
+
+        It has no call chain.
+        """
+        return (_U64.unpack_from(buffer, place + self._time)[0],
+                place + self._callchain + 4)
+
     def find(self, buffer, place):
         """Return the Sample that begins at a place."""
         pid, tid = struct.unpack_from("<II", buffer, place + self._task)

@@ -105,8 +105,8 @@ class Profile:
              processor), "lost samples", "python", "stdlib", "packages",
              "perf", "unwinding"; "unit", if weights are not seconds but
              numbers of an event (units.py); and "clock": "wall", if they are
-             seconds of the wall clock, with "gil" and "estimated waits"
-             (walltime.py)
+             seconds of the wall clock, with "gil", "estimated waits"
+             (walltime.py), and "lost wake-ups" or "run delay" (rundelay.py)
     """
 
     def __init__(self):

@@ -6,7 +6,7 @@ import os
 import shutil
 import typing
 
-from perfpy import classify, totals, units, walltime
+from perfpy import classify, marks, rundelay, totals, units, walltime
 from perfpy.classify import LABELS, Origin
 from perfpy.fold import is_import
 from perfpy.formats import thread_name
@@ -269,6 +269,7 @@ def write_threads(profile, file, count=MOST_THREADS):
     if len(found) > count:
         print(f"and {count_of(len(found) - count, 'other')}", file=file)
     _write_holders(profile, found[:count], file)
+    _write_run_delay(profile, found, file)
 
 
 def _write_holders(profile, found, file):
@@ -287,6 +288,24 @@ def _write_holders(profile, found, file):
                  if share > TABLE_SHARE * whole]
         print(printable(f"while {names[thread.tid]} waited for the GIL, it "
                         f"was with: {', '.join(texts)}"), file=file)
+
+
+def _write_run_delay(profile, found, file):
+    """Write what is hidden in waits, if nothing told when they ended."""
+    ready = 1 + walltime.STATES.index(marks.READY)
+    delays = rundelay.of(profile)
+    hidden = []
+    for seconds, thread in found:
+        more = delays.get((thread.pid, thread.tid), 0) - seconds[ready]
+        if more > TABLE_SHARE * sum(seconds):
+            hidden.append((more, thread))
+    hidden.sort(key=lambda item: -item[0])
+    if hidden:
+        texts = [f"{more:.2f} s of {thread.name} {thread.tid}"
+                 for more, thread in hidden[:MOST_HOLDERS]]
+        print(printable("without permission to trace the machine, time from "
+                        "the end of a wait until there is a processor counts "
+                        f"as waiting: {', '.join(texts)}"), file=file)
 
 
 def is_elsewhere(profile):

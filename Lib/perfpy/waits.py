@@ -2,6 +2,8 @@
 
 perf tells of each switch of a thread off a processor and on to one, by a small
 record with the time, and by a sample of where the thread was when it went.
+Where it may (wakeups.py), it tells as well when the thread was woken: from
+then on it is ready to run.
 What happens on different processors comes in any order, and is put into that
 of time as soon as perf promises that nothing older will come.
 
@@ -29,7 +31,7 @@ WINDOW = 10_000_000
 REMEMBERED = 32             # waits of a thread, of which one is like another
 
 # Kinds of events, in the order in which they happen at one instant.
-_SAMPLE, _OUT, _IN, _EXIT, _EXEC, _START = range(6)
+_SAMPLE, _OUT, _WAKE, _IN, _EXIT, _EXEC, _START = range(7)
 
 
 class Thread:
@@ -43,37 +45,47 @@ class Thread:
         # Its waits: parallel arrays.
         self.times = array.array("Q")
         self.sites = array.array("i")
-        self.preempted = array.array("b")
+        self.ready = array.array("b")   # whether it could have run
         self.durations = array.array("Q")
         self.estimated = 0          # time of waits with another's site
         self.in_since = self.out_since = None
         self.is_preempted = False
+        self.woken = None           # when, since it stopped
         self.site = None            # of the sample before the next switch
         self.site_time = 0
         self._recent = collections.deque(maxlen=REMEMBERED)
-        self._short = {}            # (site, is preempted): index in arrays
+        self._short = {}            # (site, is ready): index in arrays
         self._window = 0
 
-    def add_wait(self, start, end, site, is_preempted):
+    def add_wait(self, start, end, site):
+        """Add the time since it stopped, some of it ready to run."""
+        ready = start if self.is_preempted else min(self.woken or end, end)
         duration = end - start
         if site is None:
-            site = self._like(duration, is_preempted)
+            site = self._like(duration, self.is_preempted)
             self.estimated += duration
         else:
-            self._recent.append((duration, is_preempted, site))
+            self._recent.append((duration, self.is_preempted, site))
+        if start < ready:
+            self._add(start, ready, site, False)
+        if ready < end:
+            self._add(ready, end, site, True)
+
+    def _add(self, start, end, site, is_ready):
+        duration = end - start
         if duration < SHORT:
             window = start // WINDOW
             if window != self._window:
                 self._window = window
                 self._short.clear()
-            index = self._short.setdefault((site, is_preempted),
+            index = self._short.setdefault((site, is_ready),
                                            len(self.times))
             if index < len(self.times):
                 self.durations[index] += duration
                 return
         self.times.append(start)
         self.sites.append(site)
-        self.preempted.append(is_preempted)
+        self.ready.append(is_ready)
         self.durations.append(duration)
 
     def _like(self, duration, is_preempted):
@@ -154,6 +166,9 @@ class Stream:
         for known in self.stopped, self.came, self.sampled:
             known.pop(tid, None)
 
+    def wake(self, time, tid):
+        self.events.append((time, _WAKE, None, tid, None))
+
     def execute(self, time, pid, tid):
         self.events.append((time, _EXEC, pid, tid, None))
 
@@ -226,7 +241,7 @@ class Waits:
         if time < self.begin:
             return
         thread = self._alive.get(tid)
-        if (kind == _EXIT and thread is None
+        if (kind in (_EXIT, _WAKE) and thread is None
                 or kind == _START and thread is not None):
             return              # not worth to be known, or known better
         if thread is None:
@@ -236,6 +251,8 @@ class Waits:
             thread.site, thread.site_time = detail, time
         elif kind == _OUT:
             self._go(thread, time, detail)
+        elif kind == _WAKE:
+            self._wake(thread, time)
         elif kind == _IN:
             self._come(thread, time)
         elif kind == _EXIT:
@@ -243,6 +260,7 @@ class Waits:
         elif kind == _EXEC:
             # What it was before was another program.
             thread.in_since, thread.out_since = time, None
+            thread.woken = None
         elif detail is None:
             thread.in_since = time
             thread.process.runners.add(thread)
@@ -275,6 +293,16 @@ class Waits:
             if thread.site in self.gil_sites:
                 process.waiters.add(thread)
 
+    def _wake(self, thread, time):
+        if (thread.out_since is None or thread.is_preempted
+                or thread.woken is not None):
+            return
+        thread.woken = time
+        process = thread.process
+        process.advance(time)
+        process.waiters.discard(thread)
+        process.runners.add(thread)
+
     def _come(self, thread, time):
         process = thread.process
         process.advance(time)
@@ -291,8 +319,8 @@ class Waits:
             site = thread.site
             if site is None:
                 site = self._look_between(thread.tid, start, time)
-            thread.add_wait(start, time, site, thread.is_preempted)
-        thread.site = thread.out_since = None
+            thread.add_wait(start, time, site)
+        thread.site = thread.out_since = thread.woken = None
         thread.is_preempted = False
         thread.in_since = time
 
@@ -302,6 +330,10 @@ class Waits:
             if start < time < end:
                 return site
         return None
+
+    def pids(self):
+        """Return the numbers of all processes so far."""
+        return list(self._processes)
 
     def unexplained(self, before):
         """Yield (pid, tid) of threads that stopped before a time, where?

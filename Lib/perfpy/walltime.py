@@ -58,13 +58,13 @@ def add_waits(profile, waits, stacks):
     ready = profile.add_frame(marks.READY)
     finished = {}
 
-    def stack_of(site, is_preempted):
-        key = site, is_preempted
+    def stack_of(site, is_ready):
+        key = site, is_ready
         if key not in finished:
             stack, mark = stacks.get(site, (NO_STACK, marks.WAITING))
             if site in waits.gil_sites:
                 mark = marks.GIL
-            frame = ready if is_preempted else profile.add_frame(mark)
+            frame = ready if is_ready else profile.add_frame(mark)
             finished[key] = profile.add_stack(stack, frame)
         return finished[key]
 
@@ -89,11 +89,10 @@ def add_waits(profile, waits, stacks):
             samples = [(time + shift, stack, weight)
                        for time, stack, weight in samples]
         samples += [
-            ((time - (begin or 0)) / 1e9, stack_of(site, bool(preempted)),
+            ((time - (begin or 0)) / 1e9, stack_of(site, bool(is_ready)),
              duration / 1e9)
-            for time, site, preempted, duration in zip(
-                thread.times, thread.sites, thread.preempted,
-                thread.durations)]
+            for time, site, is_ready, duration in zip(
+                thread.times, thread.sites, thread.ready, thread.durations)]
         samples.sort()
         for name in "times", "stacks", "weights":
             del getattr(target, name)[:]

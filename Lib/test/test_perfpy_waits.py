@@ -3,12 +3,15 @@
 test_perfpy_wall.py has the whole of it, with a kernel and perf.
 """
 
+import io
+import json
 import os
 import struct
 import tempfile
 import unittest
 
-from perfpy import advice, elfsymbols, initial, marks, table, walltime, waits
+from perfpy import (advice, elfsymbols, initial, marks, perfstream, rundelay,
+                    table, waits, wakeups, walltime)
 from perfpy.perfstream import Layout
 from perfpy.profile import Frame, Kind, Profile
 
@@ -22,6 +25,7 @@ class Recording:
         self.waits = waits.Waits()
         self.switches = self.waits.stream()
         self.stacks = self.waits.stream()
+        self.wakeups = self.waits.stream()
 
     def go(self, time, tid, site=None, preempted=False):
         """A thread stops to run; without a site, its sample is lost."""
@@ -33,20 +37,20 @@ class Recording:
         self.switches.switch(time, 1, tid, False, False)
 
     def end_rounds(self):
-        for stream in self.switches, self.stacks:
+        for stream in self.switches, self.stacks, self.wakeups:
             stream.end_round()
 
     def finish(self, end):
-        for stream in self.switches, self.stacks:
+        for stream in self.switches, self.stacks, self.wakeups:
             stream.finish()
         self.waits.finish(end)
         return {thread.tid: thread for thread in self.waits.threads}
 
 
 def sums(thread):
-    """Return the time of each (site, is preempted)."""
+    """Return the time of each (site, is ready)."""
     result = {}
-    for *key, duration in zip(thread.sites, thread.preempted,
+    for *key, duration in zip(thread.sites, thread.ready,
                               thread.durations):
         result[*key,] = result.get((*key,), 0) + duration
     return result
@@ -90,6 +94,8 @@ class WaitsTest(unittest.TestCase):
         recording.switches.end_round()
         self.assertEqual(recording.waits.threads, [])
         recording.stacks.sample(10 * MS - 1, 1, 7, 3)
+        recording.stacks.finish()
+        self.assertEqual(recording.waits.threads, [])
         self.assertEqual(sums(recording.finish(30 * MS)[7]),
                          {(3, 0): 20 * MS})
 
@@ -145,6 +151,51 @@ class WaitsTest(unittest.TestCase):
         self.assertEqual(threads[8].running, 10 * MS)
         self.assertEqual(sums(threads[8]), {(1, 0): 10 * MS})
         self.assertNotIn(9, threads)
+
+    def test_woken(self):
+        recording = Recording()
+        recording.come(0, 7)
+        recording.wakeups.wake(5 * MS, 7)           # it runs
+        recording.go(10 * MS, 7, site=1)
+        recording.wakeups.wake(25 * MS, 7)
+        recording.wakeups.wake(27 * MS, 7)          # by another, too
+        recording.come(30 * MS, 7)
+        recording.go(40 * MS, 7, site=1, preempted=True)
+        recording.wakeups.wake(45 * MS, 7)          # it does not wait
+        recording.come(50 * MS, 7)
+        recording.go(60 * MS, 7, site=2)
+        recording.wakeups.wake(65 * MS, 8)          # of another program
+        recording.wakeups.wake(80 * MS, 7)
+        threads = recording.finish(100 * MS)
+        self.assertEqual(list(threads), [7])
+        self.assertEqual(threads[7].running, 30 * MS)
+        self.assertEqual(sums(threads[7]), {
+            (1, 0): 15 * MS, (1, 1): 5 * MS + 10 * MS,
+            (2, 0): 20 * MS, (2, 1): 20 * MS})
+
+    def test_woken_where_nobody_knows(self):
+        recording = Recording()
+        for start in 0, 100 * MS:
+            recording.come(start, 7)
+            recording.go(start + 10 * MS, 7, site=None if start else 1)
+            recording.wakeups.wake(start + 60 * MS, 7)
+        thread = recording.finish(200 * MS)[7]
+        self.assertEqual(sums(thread), {(1, 0): 100 * MS, (1, 1): 80 * MS})
+        self.assertEqual(thread.estimated, 90 * MS)
+
+    def test_woken_is_not_without_the_gil(self):
+        recording = Recording()
+        recording.stacks.new_site(5, 0, 1, True)
+        for tid in 1, 2, 3:
+            recording.come(0, tid)
+        recording.go(10 * MS, 1, site=5)
+        recording.go(10 * MS, 2, site=5)
+        recording.go(20 * MS, 3, site=1)
+        recording.wakeups.wake(20 * MS, 1)          # has it, but cannot run
+        recording.come(40 * MS, 1)
+        threads = recording.finish(50 * MS)
+        self.assertEqual(threads[1].held_by, {3: 10 * MS})
+        self.assertEqual(threads[2].held_by, {3: 10 * MS, 1: 30 * MS})
 
     def test_exec_begins_anew(self):
         recording = Recording()
@@ -255,6 +306,95 @@ class ProfileTest(unittest.TestCase):
         for text in "", "[1]", "[[1,2,3]]", "{", "[[1,2,3,null]]":
             profile.meta["gil"] = text
             self.assertEqual(walltime.holders(profile), {})
+
+
+def matches(text, pid):
+    """Do what the kernel does with a filter."""
+    return eval(text.replace("&&", " and ").replace("||", " or "), {},
+                {"pid": pid})
+
+
+class WakeupsTest(unittest.TestCase):
+
+    def test_filter(self):
+        for numbers in [], [7], [3, 4, 5, 9, 12], range(1, 4000, 2):
+            text = wakeups.filter_of(numbers, 5000)
+            self.assertLess(len(text), 4096)
+            self.assertLessEqual(text.count("&&"), wakeups.MOST_RANGES)
+            for pid in numbers:
+                self.assertTrue(matches(text, pid))
+            for pid in 2, 8, 4500, 5000:
+                self.assertFalse(pid not in numbers and len(numbers) < 100
+                                 and matches(text, pid))
+            self.assertFalse(matches(text, 5000))
+            self.assertTrue(matches(text, 5001))
+        self.assertEqual(wakeups.filter_of([9999, 6], 7),
+                         "(pid>=6&&pid<=6)||pid>7")
+
+    def test_newest_number(self):
+        before = wakeups.newest_number()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        self.assertNotEqual(before, wakeups.newest_number())
+
+    def test_stream(self):
+        told = waits.Waits()
+        source, target = os.pipe()
+        reader = wakeups.Wakeups(source, "unused", told)
+        attributes = bytearray(128)
+        # With identifier, task, time, processor, period and data.
+        kind = 1 << 16 | 2 | 4 | 1 << 7 | 1 << 8 | 1 << 10
+        struct.pack_into("<Q", attributes, 24, kind)
+
+        def record(kind, body, flags=0):
+            return struct.pack("<IHH", kind, flags, 8 + len(body)) + body
+
+        def wake(time, pid):
+            data = struct.pack("<8x16siii", b"python", pid, 120, 0) + bytes(4)
+            return record(perfstream.SAMPLE, struct.pack(
+                "<QIIQQQI", 99, 1, 1, time, 0, 1, len(data)) + data)
+
+        attributes = struct.pack("<II", 2, 128) + attributes[8:]
+        told.stream().finish()
+        told.take(told._streams[-1])
+        others = told.stream()
+        others.switch(10, 1, 7, True, False)
+        others.switch(90, 1, 7, False, False)
+        others.finish()
+        reader.start()
+        os.write(target, perfstream.HEAD
+                 + record(perfstream.ATTRIBUTES,
+                          attributes + struct.pack("<Q", 99))
+                 + wake(50, 7) + wake(60, 8)
+                 + record(perfstream.LOST, struct.pack("<QQ", 99, 12))
+                 + record(perfstream.FINISHED_ROUND, b""))
+        os.close(target)
+        reader.finish()
+        told.finish(100)
+        thread, = told.threads
+        self.assertEqual(sums(thread), {(waits.NO_SITE, 0): 40,
+                                        (waits.NO_SITE, 1): 40})
+        self.assertEqual(reader.lost, 12)
+
+    def test_run_delay(self):
+        profile = example()
+        profile.threads[0].name = "worker"
+        thread = profile.threads[0]
+        for seconds, expected in [(0.00005, None), (1.5, "1.50 s of worker")]:
+            profile.meta[rundelay.META] = json.dumps(
+                [[thread.pid, thread.tid, seconds]])
+            file = io.StringIO()
+            table.write_threads(profile, file)
+            if expected:
+                self.assertIn(f"counts as waiting: {expected} {thread.tid}\n",
+                              file.getvalue())
+            else:
+                self.assertNotIn("counts as waiting", file.getvalue())
+        for text in "", "[1]", "{", "[[1,2,null]]":
+            profile.meta[rundelay.META] = text
+            self.assertEqual(rundelay.of(profile), {})
 
 
 class PiecesTest(unittest.TestCase):

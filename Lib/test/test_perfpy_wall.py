@@ -2,11 +2,12 @@
 
 The programs measure themselves, and what is recorded must agree within 2 %.
 Whether a thread that does not run waits or just has no processor depends on
-what else this machine does.
+what else this machine does, unless the program sees to that itself.
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from test.support.perf_helper import remove_map
 from test.support.perfpy_case import (RecordingTestCase,
                                       become_nobody, clean_environment)
 
-from perfpy import marks, permissions, walltime
+from perfpy import marks, permissions, wakeups, walltime
 from perfpy.profile import NO_STACK
 
 # Waits that the program measures: {function: seconds}.
@@ -193,7 +194,10 @@ for thread in threads:
             self.assertClose(running, cpu)
             states = self.states_in(profile, "spin", [threads[tid]])
             self.assertClose(sum(states.values()), wall)
-            self.assertGreater(states[marks.GIL], 0.1 * wall)
+            # Each few milliseconds it is woken, to say that it still waits.
+            self.assertGreater(states[marks.GIL], 0.01 * wall)
+            self.assertGreater(states[marks.GIL] + states.get(marks.READY, 0),
+                               0.1 * wall)
             self.assertLessEqual(states.keys(),
                                  {None, marks.GIL, marks.READY})
             meanwhile = holders[threads[tid].pid, tid]
@@ -315,6 +319,98 @@ waits_for_child()
                     and result.profile.frames[
                         result.profile.stack_frames[stack]] == marks.SLEEP]
         self.assertTrue(sleeping)
+
+
+# Sleeps in company that leaves it little of the one processor, and measures
+# how much longer that takes.
+CROWDED = """
+import subprocess
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+hogs = [subprocess.Popen([sys.executable, "-ISc", f'''
+import os
+while os.getppid() == {os.getpid()}:
+    pass
+''']) for _ in range(2)]
+
+def naps():
+    os.nice(19)
+    truth["thread"] = threading.get_native_id()
+    truth["late"] = 0
+    start = time.monotonic()
+    for _ in range(40):
+        asleep = time.monotonic()
+        time.sleep(0.02)
+        truth["late"] += time.monotonic() - asleep - 0.02
+    truth["naps"] = time.monotonic() - start
+
+try:
+    naps()
+finally:
+    for hog in hogs:
+        hog.kill()
+        hog.wait()
+"""
+
+
+class CrowdTest(WallTestCase):
+
+    def test_woken_threads_are_ready(self):
+        if not wakeups.may_be_recorded():
+            self.skipTest("only root, or CAP_PERFMON, may trace the machine")
+        profile, truth = self.wall(CROWDED)
+        if not os.access("/sys/kernel/tracing/events/sched", os.R_OK):
+            self.skipTest("perf cannot mount a tracefs")
+        self.assertEqual(profile.meta["lost wake-ups"], "0")
+        states = self.states_in(profile, "naps")
+        self.assertClose(sum(states.values()), truth["naps"])
+        # What it slept is known exactly, but that timers may be late.
+        self.assertClose(states[marks.SLEEP], 40 * 0.02, 0.05)
+        self.assertClose(states[marks.READY], truth["late"], 0.05, 0.05)
+        self.assertNotIn("permission to trace", self.result.stderr)
+
+    def test_attached(self):
+        if not wakeups.may_be_recorded():
+            self.skipTest("only root, or CAP_PERFMON, may trace the machine")
+        script = self.script(TRUTH + 'print("ready", flush=True)'
+                             + CROWDED.replace("range(40)", "range(10_000)"))
+        process = subprocess.Popen([sys.executable, "-X", "perf", script],
+                                   env=clean_environment(), text=True,
+                                   stdout=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(remove_map, process.pid)
+        self.addCleanup(process.terminate)
+        process.stdout.readline()
+        result = self.record("--wall", "--attach", str(process.pid),
+                             "--duration", "2")
+        if not os.access("/sys/kernel/tracing/events/sched", os.R_OK):
+            self.skipTest("perf cannot mount a tracefs")
+        states = self.states_in(result.profile, "naps")
+        self.assertEqual(result.profile.meta["lost wake-ups"], "0")
+        self.assertGreater(states[marks.READY], 0.2)
+        self.assertGreater(states[marks.SLEEP], 0.2)
+
+    def test_without_permission_the_sum_is_told(self):
+        # The same as in a container: numbers of processes are its own.
+        script = self.script(TRUTH + CROWDED + "print(json.dumps(truth))\n")
+        path = self.directory + "/out.perfpy"
+        done = subprocess.run(
+            ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+             sys.executable,
+             "-m", "perfpy", "run", "--wall", "-o", path, script],
+            env=clean_environment(), capture_output=True, text=True)
+        if "unshare: " in done.stderr:
+            self.skipTest(done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        truth = json.loads(done.stdout.splitlines()[-1])
+        told = re.search(r"(?m)^without permission to trace the machine, time "
+                         r".* counts as waiting: (\d+\.\d+) s of \S+ (\d+)$",
+                         done.stderr)
+        self.assertIsNotNone(told, done.stderr)
+        self.assertEqual(int(told[2]), truth["thread"])
+        # It is looked at five times a second, or less.
+        self.assertGreater(float(told[1]), 0.6 * truth["late"])
+        self.assertLess(float(told[1]), truth["late"] + 0.1)
 
 
 class AttachedTest(WallTestCase):

@@ -16,7 +16,7 @@ from perfpy import initial
 META = "run delay"          # what a recording has of it
 
 _LEAST_PAUSE = 0.2          # seconds
-_PAUSE = 50                 # times what a look took
+_PAUSE = 50                 # times the CPU time of a look
 
 
 def read(pid, tid):
@@ -38,16 +38,16 @@ class RunDelay:
 
     def look(self, pids):
         """Look at all threads, but not too often."""
-        now = time.monotonic()
-        if now < self._next:
+        if time.monotonic() < self._next:
             return
+        start = time.thread_time()
         for pid in pids:
             for tid in initial.numbers(pid):
                 found = read(pid, tid)
                 if found is not None:
                     self._found[pid, tid] = found
-        end = time.monotonic()
-        self._next = end + max(_LEAST_PAUSE, _PAUSE * (end - now))
+        self._next = time.monotonic() + max(
+            _LEAST_PAUSE, _PAUSE * (time.thread_time() - start))
 
     def write(self, meta):
         meta[META] = json.dumps(

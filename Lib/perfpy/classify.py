@@ -66,6 +66,9 @@ _BY_WAIT = {
 
 WAITS = frozenset(_BY_WAIT.values())
 
+# Modules that are compiled into the interpreter.
+_FROZEN = re.compile(r"<frozen ([\w.]+)>")
+
 _PACKAGES = re.compile(r".*/(?:site|dist)-packages/", re.DOTALL)
 _LIBRARY = re.compile(r".*/lib(?:32|64)?/python3\.\d+t?/", re.DOTALL)
 
@@ -105,6 +108,17 @@ def origins(profile):
     library = _prefixes(profile, "stdlib")
     packages = _prefixes(profile, "packages")
     return [_origin(frame, library, packages) for frame in profile.frames]
+
+
+def path_of(profile, file):
+    """Return where the text of a file is, if it is anywhere."""
+    if match := _FROZEN.fullmatch(file):
+        name = match[1].replace(".", "/")
+        for place in _prefixes(profile, "stdlib"):
+            for path in f"{place}{name}.py", f"{place}{name}/__init__.py":
+                if os.path.exists(path):
+                    return path
+    return os.path.join(profile.meta.get("directory", ""), file)
 
 
 def short_file(profile, file):

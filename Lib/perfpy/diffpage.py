@@ -81,17 +81,13 @@ class _Lines:
         """
         if not frame.line:
             return 0
-        paths = (_path(self._before, frame.file),
-                 _path(self._after, function.file))
+        paths = (classify.path_of(self._before, frame.file),
+                 classify.path_of(self._after, function.file))
         if paths not in self._known:
             self._known[paths] = _alike(*paths, source.recorded_at(
                 self._before))
         known = self._known[paths]
         return frame.line if known is None else known.get(frame.line, 0)
-
-
-def _path(profile, file):
-    return os.path.join(profile.meta.get("directory", ""), file)
 
 
 def _alike(before, after, recorded):

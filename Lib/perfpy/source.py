@@ -10,7 +10,7 @@ import os
 import tokenize
 import typing
 
-from perfpy import table, totals
+from perfpy import classify, table, totals
 from perfpy.profile import Kind
 
 MOST_FUNCTIONS = 300
@@ -76,11 +76,10 @@ def of_profile(profile):
     hottest = hottest[:MOST_FUNCTIONS]
     of_threads = _of_threads(profile, {function for function, _ in hottest})
     recorded = recorded_at(profile)
-    directory = profile.meta.get("directory", "")
     files = {}
     result = []
     for function, times in hottest:
-        path = os.path.join(directory, function.file)
+        path = classify.path_of(profile, function.file)
         if path not in files:
             files[path] = _File(path, recorded)
         file = files[path]

@@ -238,7 +238,7 @@ def write_functions(profile, file, choice=Choice()):
 
 def _text_of(profile, frame):
     """Return the text of a line, as the file has it now."""
-    path = os.path.join(profile.meta.get("directory", ""), frame.file)
+    path = classify.path_of(profile, frame.file)
     try:
         return linecache.getline(path, frame.line).strip()
     except (OSError, ValueError):

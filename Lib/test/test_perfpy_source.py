@@ -1,6 +1,7 @@
 """Lines: the text and the times that a page has of them, and how it looks."""
 
 import base64
+import os
 import pathlib
 import re
 import tempfile
@@ -111,6 +112,19 @@ class SourceTest(InDirectory):
         profile = example("text.py")
         profile.meta["directory"] = str(self.file.parent)
         self.assertTrue(source.of_profile(profile)[0].text)
+
+    def test_frozen_modules(self):
+        profile = Profile()
+        profile.meta["stdlib"] = os.pathsep.join(
+            ["/nonexistent", os.path.dirname(os.__file__)])
+        thread = profile.thread(1, 1, "python3.11", "python3.11")
+        names = "posixpath", "importlib._bootstrap", "importlib", "nonexistent"
+        for name in names:
+            add(profile, thread, [Frame(name, f"<frozen {name}>", Kind.PYTHON,
+                                        30)], 10)
+        found = {each.function.name: bool(each.text)
+                 for each in source.of_profile(profile)}
+        self.assertEqual(found, dict(zip(names, [True, True, True, False])))
 
 
 @requires_chromium

@@ -23,7 +23,7 @@ function sourceBlock(source, page) {
   const notes = [changed && "the file has changed since the recording",
                  !text.length && "the file could not be read"].filter(Boolean);
   if (notes.length) block.append(element("p", notes.join("; "), "note"));
-  const table = element("table");
+  const table = element("table", undefined, source.before ? "both" : "");
   table.setAttribute("aria-label", `Lines of ${page.name(frame)}`);
   const last = text.length ? first + text.length - 1 : first - 1;
   const numbers = [];
@@ -35,14 +35,14 @@ function sourceBlock(source, page) {
   const titles = ["Line", "Self", "Total", "Text"];
   if (source.before) titles.splice(1, 2, "Self", "before", "Total", "before");
   for (const title of titles) {
-    const cell = element("th", title, title === "Text" ? "" : "number");
+    const cell = element("th", title, {Text: "", Line: "number line"}[title] ?? "number");
     cell.scope = "col";
     heads.append(cell);
   }
   table.append(heads);
   for (const line of numbers) {
     const row = element("tr");
-    row.append(element("td", line, "number"));
+    row.append(element("td", line, "number line"));
     const found = columns.map(times => times.get(line) ?? []);
     for (const time of [0, 1].flatMap(which => found.map(both => both[which]))) {
       const cell = element("td", time ? page.percent(time) : "", "number");
@@ -53,7 +53,8 @@ function sourceBlock(source, page) {
       row.append(cell);
     }
     row.append(element("td", text[line - first] ?? "", "code"));
-    if (found.some(([own]) => own)) row.className = "hot";
+    row.classList.toggle("timed", found.some(([, total]) => total));
+    row.classList.toggle("hot", found.some(([own]) => own));
     table.append(row);
   }
   block.append(table);

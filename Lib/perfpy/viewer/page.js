@@ -453,11 +453,7 @@ function startPage(profile) {
         name: nameOf, file: fileOf, duration,
         percent: profile.isDiff ? duration : time => percent(all ? time / all : 0),
         share: time => percent(all ? time / all : 0),
-        open: frame => {
-          state.chosen = frame;
-          show("functions");
-          remember();
-        },
+        open: frame => lead("functions", frame),
       })));
     if (profile.isDiff) {
       byId("lines-note").textContent = "The hottest functions come first.  Lines are those of "
@@ -480,6 +476,17 @@ function startPage(profile) {
     list();
     showSandwich();
     showLines();
+  }
+
+  // Shows a function elsewhere, and lets the keys go on there.
+  function lead(view, frame) {
+    state.chosen = frame;
+    show(view);
+    remember();
+    const place = view === "lines"
+      ? byId("sources").querySelector(`[data-frame="${frame}"] button`)
+      : byId("rows").querySelector("tr.chosen button");
+    (place ?? byId("show-" + view)).focus({preventScroll: true});
   }
 
   function showTabs() {
@@ -647,16 +654,8 @@ function startPage(profile) {
       remember();
     };
     byId("reset").onclick = () => zoom(0);
-    byId("sandwich-of").onclick = () => {
-      state.chosen = tree.frames[flame.at];
-      show("functions");
-      remember();
-    };
-    byId("lines-of").onclick = () => {
-      state.chosen = tree.frames[flame.at];
-      show("lines");
-      remember();
-    };
+    byId("sandwich-of").onclick = () => lead("functions", tree.frames[flame.at]);
+    byId("lines-of").onclick = () => lead("lines", tree.frames[flame.at]);
     byId("more-sources").onclick = () => {
       state.sources += FUNCTIONS;
       showLines();
@@ -686,6 +685,7 @@ function startPage(profile) {
       else if (event.key === "n") step(1);
       else if (event.key === "N" || event.key === "p") step(-1);
       else if (event.key === "c" && state.view === "graph" && flame.at) byId("sandwich-of").click();
+      else if (event.key === "l" && state.view === "graph" && !byId("lines-of").hidden) byId("lines-of").click();
       else if (event.key === "Escape" && state.view === "graph" && state.zoomed) zoom(0);
       else return;
       event.preventDefault();

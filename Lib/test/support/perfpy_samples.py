@@ -111,17 +111,38 @@ def hostile():
     return profile
 
 
-def large(samples=200_000, different_stacks=20_000):
-    """As many samples and stacks as a long recording of a big program."""
+LINES_OF_FUNCTION = 30
+
+
+def large_text(functions=1000):
+    """The text of the functions of large()."""
+    body = "".join(f"    number += {line} * number\n"
+                   for line in range(1, LINES_OF_FUNCTION))
+    return "".join(f"def python_{number}(number):\n{body}"
+                   for number in range(functions))
+
+
+def large(samples=200_000, different_stacks=20_000, file=None):
+    """As many samples and stacks as a long recording of a big program.
+
+    With a file, which has large_text(), three lines of each function are seen.
+    """
     chance = random.Random(1)
     profile = Profile()
     pools = []
     for kind, count, share in ((Kind.PYTHON, 3000, 11),
                                (Kind.INTERPRETER, 200, 6),
                                (Kind.NATIVE, 500, 3)):
-        frames = [profile.add_frame(
-            Frame(f"{kind.value}_{number}", f"/srv/file{number % 211}", kind))
-            for number in range(count)]
+        if file and kind is Kind.PYTHON:
+            frames = [Frame(f"{kind.value}_{number // 3}", file, kind,
+                            LINES_OF_FUNCTION * (number // 3)
+                            + 2 + 9 * (number % 3))
+                      for number in range(count)]
+        else:
+            frames = [Frame(f"{kind.value}_{number}",
+                            f"/srv/file{number % 211}", kind)
+                      for number in range(count)]
+        frames = list(map(profile.add_frame, frames))
         pools += [frames] * share
     stacks = set()
     while len(stacks) < different_stacks:

@@ -56,7 +56,7 @@ class SamplyTest(unittest.TestCase):
     def python_frames(self, samples):
         frames = {frame for stack, _ in samples for frame in stack
                   if frame and (frame.name or "").startswith("py::")}
-        # Which others a sample meets, of those that run at the start, is chance.
+        # Which others a sample meets, of those that run at the start, varies.
         own = re.compile(rf"py::(.*?):{re.escape(self.script)}(:[0-9]+)?")
         found = {match[1] for frame in frames
                  if (match := own.fullmatch(frame.name))}

@@ -11,6 +11,8 @@ import contextlib
 import os
 import pathlib
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,8 +58,8 @@ NOT_QUICK = """
     test_perfpy_perfscript test_perfpy_profile test_perfpy_report
     """.split()
 STOCK_QUICK = """
-    test_embed test_external_inspection test_interpreters test_monitoring
-    test_profiling test_samply_profiler test_sys
+    test_embed test_external_inspection test_gdb test_interpreters
+    test_monitoring test_profiling test_samply_profiler test_sys
     """.split()
 
 # What switches profiling on in each interpreter that the tests start.
@@ -123,6 +125,22 @@ def test_environment(module_path):
     if module_path:
         env["PYTHONPATH"] = str(module_path.resolve())
     return env
+
+
+def put_profilers_into_path(env, directory):
+    """What PERF and SAMPLY name for our tests, CPython's look for in PATH."""
+    commands = {}
+    if "PERF" in env:
+        perf = shutil.which(env["PERF"]) or env["PERF"]
+        commands["perf"] = [os.path.abspath(perf)]
+    if "SAMPLY" in env:
+        from test.support import perf_samply
+        commands["samply"] = perf_samply.command(directory)
+    for name, words in commands.items():
+        program = pathlib.Path(directory, name)
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        program.chmod(0o755)
+    env["PATH"] = f"{directory}{os.pathsep}{env['PATH']}"
 
 
 def run_regrtest(arguments, env):
@@ -297,7 +315,9 @@ def main():
                  else options.tests or chosen_tests(options.perf))
         cleaning = (removing_new_maps() if options.perf == "map"
                     else contextlib.nullcontext())
-        with cleaning, tempfile.TemporaryDirectory() as jitdumps:
+        with cleaning, tempfile.TemporaryDirectory() as jitdumps, \
+                tempfile.TemporaryDirectory() as programs:
+            put_profilers_into_path(env, programs)
             if options.perf == "jit":
                 env["JITDUMPDIR"] = jitdumps
             well = run(tests, options.jobs, env, options.perf)

@@ -3,12 +3,10 @@
 It knows names only, so each line is a symbol of the map.
 """
 
-import os
 import re
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from test import support
@@ -25,19 +23,12 @@ PROGRAM = ("profile:hz:997 /pid == {pid}/ {{ @[ustack(perf)] = count(); }} "
 
 
 @requires_trampoline
-class BpftraceTest(unittest.TestCase):
+class BpftraceTest(perf_split.SplitTestCase):
 
     @classmethod
     def setUpClass(cls):
         if reason := perf_bpftrace.why_not():
             raise unittest.SkipTest(reason)
-
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.script = os.path.join(directory.name, "script.py")
-        with open(self.script, "w") as file:
-            file.write(perf_split.SCRIPT)
 
     def record(self, option):
         """Return pairs of a stack, as text, and its count, and what each line

@@ -6,7 +6,6 @@ makes line tables.  A jitdump's records are read as well.
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,19 +21,12 @@ EVENT = "cpu-clock:u"
 
 
 @requires_trampoline
-class SplitTest(unittest.TestCase):
+class SplitTest(perf_split.SplitTestCase):
 
     @classmethod
     def setUpClass(cls):
         if why_not := why_not_record(EVENT):
             raise unittest.SkipTest(why_not)
-
-    def setUp(self):
-        self.directory = tempfile.mkdtemp(prefix="jitted-", dir="/tmp")
-        self.addCleanup(shutil.rmtree, self.directory)
-        self.script = os.path.join(self.directory, "script.py")
-        with open(self.script, "w") as file:
-            file.write(perf_split.SCRIPT)
 
     def perf(self, *arguments):
         run = subprocess.run(

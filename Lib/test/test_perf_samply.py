@@ -6,7 +6,6 @@ script whose time is split between lines in a known way.
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,20 +21,13 @@ skip_module_if_emulated("samply would see it, not the program it runs")
 
 
 @requires_trampoline
-class SamplyTest(unittest.TestCase):
+class SamplyTest(perf_split.SplitTestCase):
 
     @classmethod
     def setUpClass(cls):
         with tempfile.TemporaryDirectory() as directory:
             if why_not := perf_samply.why_not(directory):
                 raise unittest.SkipTest(why_not)
-
-    def setUp(self):
-        self.directory = tempfile.mkdtemp(prefix="jitted-", dir="/tmp")
-        self.addCleanup(shutil.rmtree, self.directory)
-        self.script = os.path.join(self.directory, "script.py")
-        with open(self.script, "w") as file:
-            file.write(perf_split.SCRIPT)
 
     def record(self, option):
         """Return samples, and what each line says of itself, in seconds."""

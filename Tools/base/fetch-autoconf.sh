@@ -37,12 +37,11 @@ make_private_apt "$dir/apt"
 add_sources suite with_suite "$release" "$suite"
 echo "fetch-autoconf: reading the list of packages of $suite, by apt"
 apt apt-get update -q || echo "fetch-autoconf: some lists failed" >&2
-rm -rf "$dir/root" "$dir/bin"
-mkdir "$dir/root" "$dir/bin"
-(cd "$dir/apt/cache/archives" && apt apt-get download -q autoconf) ||
+rm -rf "$dir/bin"
+mkdir "$dir/bin"
+unpack_packages "$dir/root" autoconf ||
     fail "the download failed, see above; is the mirror reachable?" \
          "Then run make again, or $remedy"
-dpkg -x "$dir"/apt/cache/archives/autoconf_*.deb "$dir/root"
 # The programs and their configuration name the place where they expect each other.
 sed -i "s,/usr/share/autoconf,$dir/root&,; s,'\(/usr/bin/auto\),'$dir/root\1," \
     "$dir"/root/usr/bin/* "$dir/root/usr/share/autoconf/autom4te.cfg"

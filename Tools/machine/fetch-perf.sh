@@ -77,14 +77,9 @@ packages=$(needed_packages) && [ -n "$packages" ] ||
     fail "apt finds no linux-perf in $release-backports, see above;" \
          "is the mirror reachable?  Then run it again, or install perf" \
          "$least or newer and name it in PERF"
-rm -rf "$dir/root"
-mkdir "$dir/root"
 # shellcheck disable=SC2086  # a list of words
-(cd "$dir/apt/cache/archives" && apt apt-get download -q $packages) ||
+unpack_packages "$dir/root" $packages ||
     fail "the download failed, see above; run it again"
-for package in "$dir"/apt/cache/archives/*.deb; do
-    dpkg -x "$package" "$dir/root"
-done
 write_wrapper
 version=$(new_enough "$dir/perf") || {
     "$dir/perf" --version >&2 || :

@@ -58,14 +58,9 @@ packages=$(apt apt-get install --simulate --quiet=2 samply |
     fail "apt finds no samply in unstable, see above;" \
          "is the mirror reachable?  Then run it again, or install samply" \
          "and name it in SAMPLY"
-rm -rf "$dir/root"
-mkdir "$dir/root"
 # shellcheck disable=SC2086  # a list of words
-(cd "$dir/apt/cache/archives" && apt apt-get download -q $packages) ||
+unpack_packages "$dir/root" $packages ||
     fail "the download failed, see above; run it again"
-for package in "$dir"/apt/cache/archives/*.deb; do
-    dpkg -x "$package" "$dir/root"
-done
 write_wrapper
 version=$("$dir/samply" --version) || {
     rm "$dir/samply"

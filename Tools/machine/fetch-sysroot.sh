@@ -100,17 +100,8 @@ if cmp -s "$dir/apt/needed" "$dir/packages"; then
 fi
 echo "fetch-sysroot: downloading $(wc -l <"$dir/apt/needed") packages"
 # shellcheck disable=SC2046  # a list of words
-(cd "$dir/apt/cache/archives" &&
- apt apt-get download -qq $(cat "$dir/apt/needed") >/dev/null) ||
+unpack_packages "$dir/root" $(cat "$dir/apt/needed") >/dev/null ||
     fail "the download failed, see above; run it again"
-rm -rf "$dir/root"
-mkdir "$dir/root"
-while IFS='=' read -r package version; do
-    version=$(echo "$version" | sed 's/:/%3a/g')
-    for file in "$dir/apt/cache/archives/${package}_${version}_"*.deb; do
-        dpkg -x "$file" "$dir/root"
-    done
-done <"$dir/apt/needed"
 # Later releases have these below usr/ only, and the links to them in a package
 # that no library depends on.
 for part in lib lib64; do

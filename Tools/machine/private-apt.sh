@@ -2,13 +2,15 @@
 # apt with a directory of its own: reads the machine's configuration and source
 # entries, leaves them as they are, and installs nothing.
 # Sourced by Tools/base/fetch-base.sh, fetch-autoconf.sh, fetch-perf.sh,
-# fetch-sysroot.sh.
+# fetch-samply.sh, fetch-sysroot.sh.
 #
 #   make_private_apt DIR        makes DIR anew, without source entries
 #   make_private_apt DIR ARCH   the same for another architecture, for a machine
 #                               on which nothing is installed yet
 #   add_sources NAME FILTER...  adds the machine's entries, passed through FILTER
 #   apt COMMAND ARG...          runs one of apt's commands with all this
+#   unpack_packages ROOT PACKAGE[=VERSION]...   puts what is in them below ROOT,
+#                               which is made anew
 #   download_source PACKAGE DIR     the newest source package that is to be had
 #
 # Filters: as_source turns entries into those of sources, with_suite OLD NEW keeps
@@ -97,6 +99,18 @@ apt() {
     apt_command=$1
     shift
     "$apt_command" -c "$apt_dir/apt.conf" "$@"
+}
+
+unpack_packages() {
+    apt_root=$1
+    shift
+    rm -rf "$apt_dir"/cache/archives/*.deb
+    (cd "$apt_dir/cache/archives" && apt apt-get download -q "$@") || return
+    rm -rf "$apt_root"
+    mkdir "$apt_root"
+    for apt_file in "$apt_dir"/cache/archives/*.deb; do
+        dpkg -x "$apt_file" "$apt_root"
+    done
 }
 
 # Leaves the version in $version, empty when there is none.  A mirror can lack

@@ -7,7 +7,11 @@ the CPU time that its argument says or a SIGINT.
 
 import collections
 import math
+import os
 import re
+import shutil
+import tempfile
+import unittest
 
 SECONDS = 3
 
@@ -57,6 +61,17 @@ LOOP = {24, 25, 26}
 BEFORE_LOOP = {22, 23}
 # split() begins, and multiplies in a line of its own: next to no time.
 HARDLY = {15, 19}
+
+
+class SplitTestCase(unittest.TestCase):
+    """Tests with the script in a file of a directory of theirs."""
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="jitted-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.script = os.path.join(self.directory, "script.py")
+        with open(self.script, "w") as file:
+            file.write(SCRIPT)
 
 
 def python_frames(text, script):

@@ -4,9 +4,11 @@
 # removes the package, and checks that the system is as it was.  Needs root and
 # the packages that Tools/machine/packages.txt has for it.  Called by .ci/run.
 #
-# usage: Tools/deb/check-deb.sh DIRECTORY
+# usage: Tools/deb/check-deb.sh [--pypi] DIRECTORY
 #
 # DIRECTORY gets the Debian; it is kept, and used again if it is there.
+# --pypi: look at pip and at environments of venv, virtualenv, uv, poetry and
+# pipx, too, with packages from PyPI.
 set -eu
 cd "$(dirname "$0")/../.."
 . Tools/base/base.sh
@@ -22,7 +24,12 @@ say() {
     echo "check-deb: $1"
 }
 
-[ $# = 1 ] || fail "usage: Tools/deb/check-deb.sh DIRECTORY"
+pypi=no
+if [ "${1-}" = --pypi ]; then
+    pypi=yes
+    shift
+fi
+[ $# = 1 ] || fail "usage: Tools/deb/check-deb.sh [--pypi] DIRECTORY"
 deb=$(ls -t "dist/${package}"_*.deb 2>/dev/null | head -n 1)
 [ -n "$deb" ] || fail "there is no dist/${package}_*.deb; run make deb"
 
@@ -44,3 +51,4 @@ dpkg-deb --root-owner-group -b "$scratch/package" "$made$work/next.deb" >/dev/nu
 rm -r "$scratch"
 
 in_tree sh $work/check/packages.sh "$base" $work
+[ $pypi = no ] || in_tree sh $work/check/environments.sh "$base" $work

@@ -5,20 +5,9 @@
 set -eu
 base=$1
 cd "$2"
+. check/common.sh
 package=python$base-perf
 application=$PWD/check/flask_job.py
-
-fail() {
-    echo "packages: $1" >&2
-    exit 1
-}
-
-install() {
-    apt-get install -qy --no-install-recommends "$@" >apt.log 2>&1 || {
-        tail -n 20 apt.log >&2
-        fail "apt-get install $* failed"
-    }
-}
 
 # Every file, and what is in it, but logs and what apt and dpkg note for themselves.
 snapshot() {

@@ -1,14 +1,15 @@
 # shellcheck shell=sh
 # A Debian in a directory, as it comes, of the release that $tree_release names or
 # else of the one that this machine has.
-# To be sourced by Tools/machine/fresh-machine.sh and Tools/deb/check-deb.sh, as
-# root.
+# To be sourced by Tools/machine/fresh-machine.sh, Tools/deb/check-deb.sh and
+# Tools/deb/check-container.sh, as root.
 #
 #   make_tree DIR [PACKAGE...]   makes it if it is not there, with the network's ways
 #                                of this machine, and mounts what programs need
 #   in_tree COMMAND...           runs a command in it
+#   unmount_tree                 ends that, before another tree is made
 #
-# What is mounted is unmounted when the script ends.  DIR is kept: remove it with
+# What is mounted is unmounted when the script ends, too.  DIR is kept: remove it with
 # rm -r once nothing is mounted below it.
 
 tree_fail() {
@@ -72,6 +73,7 @@ unmount_tree() {
     for point in $mounted; do
         umount "$made/$point"
     done
+    mounted=
 }
 
 in_tree() {

@@ -1,6 +1,6 @@
-"""A Flask application, and so many seconds of requests to it.
+"""A Flask application, and so many seconds of requests to it, or five.
 
-Profiled by Tools/deb/check/packages.sh.
+Profiled by Tools/deb/check/packages.sh and Tools/deb/check-container.sh.
 """
 
 import sys
@@ -32,4 +32,4 @@ def main(seconds):
 namespace = {"main": main}
 exec(compile("def f(s): main(s)", f"prefix_is_{sys.prefix}", "exec"),
      namespace)
-namespace["f"](float(sys.argv[1]))
+namespace["f"](float((sys.argv[1:] or [5])[0]))

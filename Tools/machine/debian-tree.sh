@@ -9,8 +9,8 @@
 #   in_tree COMMAND...           runs a command in it
 #   unmount_tree                 ends that, before another tree is made
 #
-# What is mounted is unmounted when the script ends, too.  DIR is kept: remove it with
-# rm -r once nothing is mounted below it.
+# What is mounted is unmounted when the script ends, too.  DIR is kept.  Remove it
+# with rm -r --one-file-system, which spares what is mounted below it after all.
 
 tree_fail() {
     echo "debian-tree: $1" >&2

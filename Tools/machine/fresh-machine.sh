@@ -8,8 +8,8 @@
 #
 # The command (default: make profile && make test) runs in the clone, as root or
 # as a user with sudo.  DIRECTORY is kept, and used again if it is there; with
-# --as-user that user's clone is another one.  Remove it with rm -r once nothing
-# is mounted below it, which this script sees to.
+# --as-user that user's clone is another one.  Remove it with
+# rm -r --one-file-system, which spares what is mounted below it.
 set -eu
 cd "$(dirname "$0")/../.."
 . Tools/machine/debian-tree.sh

@@ -58,6 +58,8 @@ extern "C" {
  *
  * _PyPerfBase_ENTRY_OWNER     the owner that tells an entry frame from others
  * _PyPerfBase_ENTRY_FRAME     the evaluator's variable
+ * _PyPerfBase_NO_STACK(frame)     initializers of a frame with nothing on its
+ *     stack; none unless the base says otherwise
  * _PyPerfBase_OBJECT(reference)    the object, borrowed, that a member of a
  *     frame refers to
  * _PyPerfBase_REFERENCE(object)    the other way round, steals the object
@@ -84,6 +86,9 @@ extern "C" {
 
 #  ifndef _PyPerfBase_LAST_FRAME
 #    define _PyPerfBase_LAST_FRAME(tstate) NULL
+#  endif
+#  ifndef _PyPerfBase_NO_STACK
+#    define _PyPerfBase_NO_STACK(frame)
 #  endif
 
 #  define _PyPerfBase_CODE(frame) \

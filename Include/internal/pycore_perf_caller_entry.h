@@ -200,6 +200,7 @@ _PyPerf_BeginToStandIn(PyThreadState *tstate, _PyPerf_StandIn *entry,
         .f_executable = _PyPerfBase_REFERENCE(Py_None),
         .previous = tstate->current_frame,
         .owner = _PyPerfBase_ENTRY_OWNER,
+        _PyPerfBase_NO_STACK(entry)
     };
     _PyPerf_MarkEntry(entry, _PyPerf_STAND_IN, own, lowest);
     tstate->current_frame = entry;

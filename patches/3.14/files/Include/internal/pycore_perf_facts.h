@@ -19,6 +19,7 @@
 #define _PyPerfBase_BYTECODE(frame) _PyFrame_GetBytecode(frame)
 #define _PyPerfBase_ENTRY_OWNER FRAME_OWNED_BY_INTERPRETER
 #define _PyPerfBase_ENTRY_FRAME entry.frame
+#define _PyPerfBase_NO_STACK(frame) .stackpointer = (frame)->localsplus,
 #define _PyPerfBase_OBJECT(reference) PyStackRef_AsPyObjectBorrow(reference)
 #define _PyPerfBase_REFERENCE(object) PyStackRef_FromPyObjectSteal(object)
 #define _PyPerfBase_GENERATOR_FRAME(generator) (&(generator)->gi_iframe)

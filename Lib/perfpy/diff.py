@@ -14,7 +14,7 @@ import sys
 import typing
 
 from perfpy import (classify, diffpage, files, output, recording, table,
-                    totals, units)
+                    totals, units, walltime)
 from perfpy.profile import Frame, Kind
 
 SURE = 3.0              # errors by which a change that is listed exceeds 0
@@ -158,6 +158,9 @@ def write(rows, profile, file, count):
 
 def differences(before, after):
     """Yield how two recordings were made differently, for the user."""
+    if walltime.is_wall(before) != walltime.is_wall(after):
+        yield ("one recording is of wall-clock time, with --wall, and the "
+               "other is not")
     for name, noun in ALIKE.items():
         old, new = before.meta.get(name), after.meta.get(name)
         if old != new and not (name == "event" and "unit" in (
@@ -182,12 +185,20 @@ def main(options):
             print(f"perfpy: {error}", file=sys.stderr)
             return 1
     before, after = profiles
+    if options.output:
+        try:
+            output.check_page(options.output)
+        except output.OutputError as error:
+            print(f"perfpy: {error}", file=sys.stderr)
+            return 1
     for path, profile in zip((options.before, options.after), profiles):
         print(f"{path}: {table.summary(profile)}")
     for line in differences(before, after):
         print(f"perfpy: {line}", file=sys.stderr)
     if before.meta.get("unit") != after.meta.get("unit"):
-        return 1        # seconds and page faults cannot be subtracted
+        print("perfpy: numbers of one kind cannot be subtracted from those "
+              "of another", file=sys.stderr)
+        return 1
     rows, whole = changes(Times(before), Times(after), options.only)
     unit = after.meta.get("unit", "")
     print(f"change: {seconds_text(whole, unit)} {unit or 's'} of "
@@ -196,12 +207,11 @@ def main(options):
     write(rows, after, sys.stdout, options.top)
     if options.output:
         try:
-            output.check_writable(options.output)
             with files.replaced(options.output) as new, open(
                     new, "wb") as file:
                 diffpage.write(before, after, file,
                                not options.no_source)
-        except (OSError, output.OutputError) as error:
+        except OSError as error:
             print(f"perfpy: {error}", file=sys.stderr)
             return 1
         print(f"perfpy: Open {options.output} in a browser.", file=sys.stderr)

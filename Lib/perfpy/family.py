@@ -24,8 +24,12 @@ def _parents():
 
 
 def with_children(pids):
-    """Return these processes and all that descend from them, in order."""
+    """Return these processes and all that descend from them, in order.
+
+    perfpy itself, which may be a child of the shell it looks at, is none.
+    """
     parents = _parents()
+    parents.pop(os.getpid(), None)
     found = list(dict.fromkeys(pids))
     known = set(found)
     for pid in found:           # which grows

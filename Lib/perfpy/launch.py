@@ -48,9 +48,11 @@ class Command:
             finally:
                 os._exit(CANNOT_EXECUTE)
         os.close(gate)
+        self._queued_before = 0.0
 
     def release(self):
         """Let the command begin."""
+        self._queued_before = family.queued_seconds(self.pid)
         os.write(self._gate, b"x")
         os.close(self._gate)
 
@@ -65,7 +67,8 @@ class Command:
             if os.waitid(os.P_PID, self.pid,
                          os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 # Only now it is complete, and soon it is gone.
-                self.queued = family.queued_seconds(self.pid)
+                self.queued = (family.queued_seconds(self.pid)
+                               - self._queued_before)
                 status = os.waitpid(self.pid, 0)[1]
                 break
             signals = FORWARDED | {signal.SIGCHLD}

@@ -97,6 +97,14 @@ def recording_path(path, name):
     return stem + recording.SUFFIX
 
 
+def check_page(path):
+    """Raise OutputError unless a page of this name can be written."""
+    if not path.endswith(FORMATS[PAGE].suffix):
+        raise OutputError(f"{path} would be a page; choose a name that ends "
+                          f"with {FORMATS[PAGE].suffix}")
+    check_writable(path)
+
+
 def check_writable(path):
     """Raise OutputError unless a file of this name can be written."""
     if path == STANDARD_OUTPUT:

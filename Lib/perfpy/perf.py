@@ -53,8 +53,9 @@ def highest_frequency():
 
 
 def last_lines(text, count=5):
-    """Return the end of a program's messages, indented."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    """Return the end of a program's messages, without its usage, indented."""
+    lines = [line for line in text.partition("\n Usage: ")[0].splitlines()
+             if line.strip()]
     return "\n".join("    " + line for line in lines[-count:])
 
 

@@ -322,15 +322,23 @@ def record_attached(session, options):
     session.meta["python"] = targets[0].program
     session.pids = family.with_children(options.attach)
     session.cpu_before = family.cpu_seconds(session.pids)
+    queued = family.queued_seconds(session.pids[0])
     with contextlib.ExitStack() as stack:
         for target in targets:
             if target.jitdump and session.how.method != "copy":
                 session.has_jitdump = True
                 stack.enter_context(attach.InjectedFiles(target))
-        recorder = session.record(",".join(map(str, session.pids)))
+        try:
+            recorder = session.record(",".join(map(str, session.pids)))
+        except PerfError:
+            attach.find_all(options.attach)     # one may have ended
+            raise
         session.progress(f"recording for {options.duration:g} s, "
                          "Ctrl-C ends it")
         attach.wait(recorder, options.duration)
+        if len(session.pids) == 1:
+            queued = family.queued_seconds(session.pids[0]) - queued
+            session.meta["queued"] = f"{max(queued, 0):.3f}"
         return show_safely(session, recorder,
                            {target.program for target in targets})
 

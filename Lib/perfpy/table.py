@@ -204,9 +204,10 @@ def write_functions(profile, file, choice=Choice()):
     rows = rows_of(profile, choice)
     shown = [row for row in rows if row.total > TABLE_SHARE * whole]
     shown = shown[:choice.top]
-    if not shown:
+    chosen = [row for row in rows if row.frame != BEGINNING or not choice.only]
+    if not any(row in chosen for row in shown):
         what = "such" if choice.only else "Python"
-        print(f"no {what} function in any sample" if not rows else
+        print(f"no {what} function in any sample" if not chosen else
               f"no {what} function has {TABLE_SHARE:.0%} of the time",
               file=file)
         return

@@ -13,6 +13,8 @@ from test.support.perf_helper import remove_map
 from test.support.perfpy_case import (OfDwarf, RecordingTestCase,
                                       become_nobody, clean_environment)
 
+from perfpy import family
+
 SERVER = """
 def serve():
     handle()
@@ -101,6 +103,16 @@ class AttachTest(AttachTestCase, RecordingTestCase):
                              str(server.pid), status=125)
         self.assertRegex(result.stderr, "does not name its Python functions.*"
                          "-X perf or PYTHONPERFSUPPORT=1")
+
+    def test_children_but_not_perfpy_itself(self):
+        child = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        found = family.with_children([os.getppid()])
+        self.assertIn(os.getppid(), found)
+        self.assertNotIn(os.getpid(), found)
+        self.assertNotIn(child.pid, found)
+        self.assertIn(child.pid, family.with_children([os.getpid()]))
 
     def test_other_user(self):
         if os.geteuid() != 0:

@@ -136,9 +136,28 @@ change: -1.00 ±0.22 s of CPU time, -33 %
         self.assertEqual(result.stderr, "perfpy: the recordings have different"
                          " frequencies: 999 and 199\n")
         self.save("c.perfpy", (1, "py:f"), unit="page-faults")
+        result = self.perfpy("diff", "b.perfpy", "c.perfpy", status=1)
         self.assertIn("different events: unknown and page-faults",
-                      self.perfpy("diff", "b.perfpy", "c.perfpy",
-                                  status=1).stderr)
+                      result.stderr)
+        self.assertIn("cannot be subtracted", result.stderr)
+        self.save("d.perfpy", (1, "py:f"), frequency="999", clock="wall",
+                  **same)
+        self.assertIn("is of wall-clock time, with --wall, and the other",
+                      self.perfpy("diff", "a.perfpy", "d.perfpy").stderr)
+
+    def test_page_that_cannot_be_written(self):
+        self.save("a.perfpy", (1, "py:f"))
+        with open(self.path("a.perfpy"), "rb") as file:
+            before = file.read()
+        for name, problem in [("a.perfpy", "a name that ends with .html"),
+                              ("x.txt", "a name that ends with .html"),
+                              ("no/x.html", "there is no directory no")]:
+            result = self.perfpy("diff", "-o", name, "a.perfpy", "a.perfpy",
+                                 status=1)
+            self.assertIn(problem, result.stderr)
+            self.assertEqual(result.stdout, "")
+        with open(self.path("a.perfpy"), "rb") as file:
+            self.assertEqual(file.read(), before)
 
 
 if __name__ == "__main__":

@@ -74,6 +74,14 @@ class EventTest(RecordingTestCase):
             self.assertIn(message, result.stderr)
 
 
+    def test_no_such_event(self):
+        result = self.perfpy("run", "--event", "nosuch:event", "-c",
+                             "print('not run')", status=125)
+        self.assertEqual(result.stdout, "")
+        self.assertIn("nosuch", result.stderr)
+        self.assertNotIn("Usage:", result.stderr)
+
+
 class KindTest(unittest.TestCase):
 
     def test_what_can_be_counted(self):

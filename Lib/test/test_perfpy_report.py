@@ -14,7 +14,7 @@ from test.support.perfpy_case import PerfpyTestCase, clean_environment
 from test.test_perfpy_profile import profile_of
 
 import perfpy
-from perfpy import recording, table
+from perfpy import marks, recording, table
 from perfpy.formats import FORMATS
 from perfpy.profile import NO_STACK, Frame, Kind, Profile
 
@@ -87,6 +87,11 @@ class TableTest(unittest.TestCase):
         self.assertEqual(self.names(profile, only="DJ*/db"),
                          ["query", "serve", "middle"])
         self.assertEqual(self.names(profile, only="load"), ["load"])
+        self.assertEqual(self.table(profile, only="nobody"),
+                         "no such function in any sample\n")
+        profile = profile_of((1, "py:main"))
+        profile.threads[0].add_sample(9, profile.add_stack(
+            NO_STACK, profile.add_frame(marks.START_UP)), 9)
         self.assertEqual(self.table(profile, only="nobody"),
                          "no such function in any sample\n")
 

@@ -51,8 +51,13 @@ def percent(part, whole):
 
 def fit_place(profile, frame, width):
     """Return the file's name and the line, which is known for some."""
-    line = f":{frame.line}" if frame.line else ""
-    return fit_file(profile, frame.file, width and width - len(line)) + line
+    if not frame.line:
+        return fit_file(profile, frame.file, width)
+    line = f":{frame.line}"
+    place = fit_file(profile, frame.file, width and width - len(line)) + line
+    # A long name leaves room for the line, rather than the other way round.
+    return place if not width or len(place) <= width else (
+        "…" + place[len(place) - width + 1:])
 
 
 def fit_file(profile, file, width):

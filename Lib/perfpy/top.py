@@ -133,7 +133,7 @@ class View:
             if len(name) > name_width:
                 name = "…" + name[len(name) - name_width + 1:]
             file = table.fit_place(profile, row.frame,
-                                   max(width - 21 - name_width, 8))
+                                   max(width - 22 - name_width, 6))
             result.append((f"{row.own / whole:6.1f} % {row.total / whole:6.1f}"
                            f" %  {name:{name_width}}  {file}", False))
         result += [("", False)] * (height - 1 - len(result))
@@ -254,7 +254,7 @@ class Top:
             if is_changed and not view.type(key):
                 return 0
             if not view.is_over and is_over():
-                view.is_over = True
+                view.is_over = view.is_whole = is_changed = True
                 if self.options.command:
                     return None
 

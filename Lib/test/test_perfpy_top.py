@@ -10,7 +10,7 @@ from test.support.perf_helper import remove_map
 from test.support.perfpy_case import RecordingTestCase, clean_environment
 from test.support.tmux import Terminal, requires_tmux
 
-from perfpy import live, top
+from perfpy import live, table, top
 from perfpy.profile import Frame, Kind, Profile
 
 PROGRAM = """
@@ -156,8 +156,7 @@ class TerminalTest(RecordingTestCase):
         self.terminal.wait_for("inner")
         process.kill()
         # What there was can still be seen.
-        self.terminal.press("a")
-        self.terminal.wait_for("ended", "inner")
+        self.terminal.wait_for("ended", "since the start", "inner")
         self.terminal.press("q")
         self.terminal.wait_for("status 0")
 
@@ -242,6 +241,15 @@ class ViewTest(unittest.TestCase):
         self.assertIn("  50.0 %   75.0 %  f ", text)
         self.assertNotIn("\x1b", text)
         self.assertIn("85 % CPU, 2 threads", text)
+
+    def test_lines_have_their_numbers_in_narrow_windows(self):
+        file = "/srv/a_long_directory/a_long_name_of_a_file.py"
+        for width in range(6, 60):
+            place = table.fit_place(Profile(), Frame(
+                "f", file, Kind.PYTHON, 1234), width)
+            self.assertLessEqual(len(place), width)
+            self.assertRegex(place, r":1234\Z")
+        self.assertEqual(place, file + ":1234")
 
     def test_scrolling_stays_in_the_table(self):
         view, names = self.view()

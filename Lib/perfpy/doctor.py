@@ -214,7 +214,8 @@ class Doctor:
             self.say(NOTE, "functions of the kernel have no names for you",
                      "sudo sysctl kernel.kptr_restrict=0")
         if not os.access(TRACEPOINTS, os.R_OK | os.X_OK):
-            self.say(NOTE, "--event has no tracepoints for you: "
+            self.say(NOTE, "--event has no tracepoints for you, and --wall "
+                     "does not see when threads are woken: "
                      f"{TRACEPOINTS} cannot be read",
                      "run perfpy as root; or let root do: mount -o "
                      "remount,gid=GROUP,mode=750 /sys/kernel/tracing")

@@ -14,7 +14,7 @@ import sys
 import typing
 
 from perfpy import (classify, diffpage, files, output, recording, table,
-                    totals, units, walltime)
+                    units, walltime)
 from perfpy.profile import Frame, Kind
 
 SURE = 3.0              # errors by which a change that is listed exceeds 0

@@ -2,7 +2,6 @@
 
 import fnmatch
 import linecache
-import os
 import shutil
 import typing
 

@@ -12,8 +12,7 @@ import json
 import re
 
 from perfpy import marks
-from perfpy.profile import NO_STACK, Kind
-from perfpy.waits import NO_SITE
+from perfpy.profile import NO_STACK
 
 EVENT = "context-switches"      # of which perf's samples tell the stacks
 

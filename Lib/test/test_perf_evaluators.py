@@ -6,7 +6,7 @@ processes of its own: a tool that calls itself ends in a fault.
 
 import textwrap
 import unittest
-from test.support import perf_walk, requires_subprocess
+from test.support import requires_subprocess
 from test.support.perf_helper import requires_trampoline
 from test.support.perf_walk import run_script
 

@@ -6,7 +6,6 @@ import itertools
 import os
 import shlex
 import shutil
-import site
 import subprocess
 import sys
 import sysconfig

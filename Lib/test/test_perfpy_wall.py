@@ -326,8 +326,8 @@ waits_for_child()
         self.assertTrue(sleeping)
 
 
-# Sleeps in company that has the one processor when it wakes up, and measures how
-# much longer that takes: a millisecond or more, each time.
+# Sleeps in company that has the one processor when it wakes up, and measures
+# how much longer that takes: a millisecond or more, each time.
 CROWDED = """
 import subprocess
 os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
@@ -397,8 +397,8 @@ class CrowdTest(WallTestCase):
 
     def test_without_permission_the_sum_is_told(self):
         # The same as in a container: numbers of processes are its own.
-        script = self.script(TRUTH + CROWDED.replace("range(160)", "range(400)")
-                             + "print(json.dumps(truth))\n")
+        crowded = CROWDED.replace("range(160)", "range(400)")
+        script = self.script(TRUTH + crowded + "print(json.dumps(truth))\n")
         path = self.directory + "/out.perfpy"
         done = subprocess.run(
             ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc",

@@ -9,6 +9,7 @@
 #
 #   $work/PACKAGE/          the package's source: what Tools/deb/rules.in tells
 #   $work/PACKAGE/.sources  what cpython/ was built from
+#   $work/PACKAGE/.date     what $SOURCE_DATE_EPOCH was then
 #   $work/build.log         everything that the build said
 set -eu
 cd "$(dirname "$0")/../.."
@@ -109,7 +110,7 @@ write_package() {
         tar -xf - -C "$source"
     cp CHANGELOG.rst "$source"
     fill perfpy >"$source/bin/perfpy"
-    cp Tools/deb/check-interpreter "$source/bin"
+    cp Tools/deb/check-interpreter Tools/deb/dtrace "$source/bin"
     fill perfpy.1 >"$source/man/perfpy.1"
     fill python-perf.1 >"$source/man/$package.1"
     for file in control rules; do
@@ -137,6 +138,12 @@ if cmp -s "$work/.sources" "$source/.sources"; then
     echo "deb: the interpreter's sources are those of the last build"
 else
     make_interpreter
+fi
+# The date is compiled into one file, and no build sees that it has changed.
+if [ "$(cat "$source/.date" 2>/dev/null)" != "$SOURCE_DATE_EPOCH" ]; then
+    rm -f "$source/cpython/stamps/stamp-build-static" \
+        "$source/cpython/build-static/Modules/getbuildinfo.o"
+    echo "$SOURCE_DATE_EPOCH" >"$source/.date"
 fi
 write_package
 

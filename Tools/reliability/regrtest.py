@@ -2,14 +2,23 @@
 """Run CPython's tests in the unpatched base and in ours; compare the cases.
 
 Ours, which runs this, runs each test file with the feature off, and with
-everything profiled through the map and through the jitdump; the base runs it,
-too.  A file and a way at a time, and what is done is kept in a directory: the
-next call goes on from there, so that the whole can be run in pieces.  A case
-that ends otherwise than in the base runs again, alone in both, up to three
-times.
+everything profiled through the map, with lines in it, and through the jitdump;
+the base runs it, too.  A file and a way at a time, and what is done is kept in
+a directory: the next call goes on from there, so that the whole can be run in
+pieces, several at once.  A case that ends otherwise than in the base runs
+again, alone in both, up to three times.
 
 usage: build-3.14/python Tools/reliability/regrtest.py build-base-3.14/python
-           [--ways off,map,jit] [--hours H] [--kept DIRECTORY] [FILE ...]
+           [--ways off,map,lines,jit] [--base all|failing|none] [--hours H]
+           [--kept DIRECTORY] [--tmp DIRECTORY] [--resources RESOURCES]
+           [--leave-out FILE,...] [FILE ...]
+
+With --base failing, the base runs only the files that have a failing case in
+one of the ways, or a case that is not skipped in all of them; with --base none
+it runs nothing.
+
+With --tmp, which needs root, that directory is /tmp for all that runs, and for
+nobody else: the maps of programs that have ended are removed there.
 
 Prints a line for each difference, and a table.  The exit status is 1 if there
 is a difference that Tools/check/known-failures.txt does not list.
@@ -22,6 +31,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,9 +40,13 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "Tools" / "check"))
+import own_tmp
 import run_tests
 
-WAYS = "base", "off", "map", "jit"
+WAYS = "off", "map", "lines", "jit"
+PROFILING = run_tests.PROFILING | {"lines": {"PYTHONPERFSUPPORT": "lines"}}
+# They wait for ever in virtual machines, the base's as well.
+IGNORED = "*.ThreadedVSOCK*"
 SECONDS_A_FILE = run_tests.SECONDS_A_FILE
 AGAIN = 3
 
@@ -44,17 +58,17 @@ class Failure(Exception):
 def environment(way, jitdumps):
     env = run_tests.test_environment(None)
     env["JITDUMPDIR"] = jitdumps
-    return env | run_tests.PROFILING.get(way, {})
+    return env | PROFILING.get(way, {})
 
 
-def run_file(interpreter, way, name, *options):
+def run_file(interpreter, way, name, resources, *options):
     """Run a test file; return what regrtest says and {case: outcome}."""
     with tempfile.TemporaryDirectory() as directory:
         results = pathlib.Path(directory, "results.xml")
-        command = [interpreter, "-m", "test", "-u", run_tests.RESOURCES,
-                   "--timeout", str(SECONDS_A_FILE), "--junit-xml", results,
-                   *options, name]
-        maps = (run_tests.removing_new_maps() if way == "map"
+        command = [interpreter, "-m", "test", "-u", resources,
+                   "--timeout", str(SECONDS_A_FILE), "--ignore", IGNORED,
+                   "--junit-xml", results, *options, name]
+        maps = (run_tests.removing_new_maps() if way in ("map", "lines")
                 else contextlib.nullcontext())
         with maps, subprocess.Popen(
                 command, env=environment(way, directory), text=True,
@@ -89,7 +103,8 @@ def cases_of(results):
                 outcome = "skipped"
         if case.get("result") not in (None, "completed", "run"):
             outcome = case.get("result")
-        name = re.sub(r"^[\w.]*?(?=test_\w+)", "", case.get("name"))
+        name = re.sub(r"^[\w.]*?(?=test_\w+)", "",
+                      case.get("name", "without a name"))
         if cases.get(name) != "failed":
             cases[name] = outcome
     return cases
@@ -117,12 +132,13 @@ class Kept:
         new.rename(self.path(name, way))
 
 
-def list_files(base):
+def list_files():
     """Return the base's test files, as regrtest names them."""
-    listing = subprocess.run([base, "-m", "test", "--list-tests"], check=True,
+    listing = subprocess.run([sys.executable, "-m", "test", "--list-tests"],
                              env=run_tests.test_environment(None), text=True,
-                             stdout=subprocess.PIPE).stdout
-    return listing.split()
+                             check=True, stdout=subprocess.PIPE).stdout
+    return [name for name in listing.split()
+            if not (ROOT / "Lib" / "test" / f"{name}.py").exists()]
 
 
 def is_known(case, way):
@@ -135,30 +151,45 @@ def is_known(case, way):
 class Comparison:
     """Runs what is not kept, and says what differs."""
 
-    def __init__(self, base, kept, ways):
+    def __init__(self, base, kept, ways, base_runs, resources):
         self.interpreters = collections.defaultdict(lambda: sys.executable,
                                                     base=base)
         self.kept = kept
         self.ways = ways
+        self.base_runs = base_runs
+        self.resources = resources
         self.files = collections.Counter()
         self.cases = collections.Counter()
         self.differences = collections.defaultdict(list)
 
     def run(self, name):
-        """Run a file in all ways; return how many runs there were."""
-        runs = 0
+        """Run a file in all ways, and in the base if that is wanted."""
         for way in self.ways:
-            if self.kept.get(name, way) is None:
-                start = time.monotonic()
-                said, cases = run_file(self.interpreters[way], way, name)
-                self.kept.put(name, way, {
-                    "said": said, "cases": cases, "again": {},
-                    "seconds": round(time.monotonic() - start, 1)})
-                runs += 1
-        for way in self.ways:
-            if way != "base":
+            self.run_way(name, way)
+        if self.base_runs == "all" or (self.base_runs == "failing"
+                                       and self.is_failing(name)):
+            self.run_way(name, "base")
+        if self.base_runs != "none" and self.kept.get(name, "base"):
+            for way in self.ways:
                 self.run_again(name, way)
-        return runs
+
+    def run_way(self, name, way):
+        if self.kept.get(name, way) is None:
+            start = time.monotonic()
+            said, cases = run_file(self.interpreters[way], way, name,
+                                   self.resources)
+            self.kept.put(name, way, {
+                "said": said, "cases": cases, "again": {},
+                "seconds": round(time.monotonic() - start, 1)})
+
+    def is_failing(self, name):
+        """Does it fail in one of the ways, or end otherwise in another?"""
+        runs = [self.kept.get(name, way) for way in self.ways]
+        return any(run["cases"] != runs[0]["cases"]
+                   or "failed" in run["cases"].values()
+                   or not (run["cases"] or run["said"] == "ended with 0"
+                           or "SUCCESS" in run["said"])
+                   for run in runs)
 
     def run_again(self, name, way):
         """What differs runs alone, until it does as in the base."""
@@ -169,7 +200,8 @@ class Comparison:
                 outcomes = []
                 for which in way, "base":
                     cases = run_file(self.interpreters[which], which, name,
-                                     "-m", f"*.{method}")[1]
+                                     self.resources, "-m",
+                                     f"*.{method}")[1]
                     outcomes.append(cases.get(case, "missing"))
                 if outcomes[0] == outcomes[1]:
                     break
@@ -179,6 +211,8 @@ class Comparison:
     def different_cases(self, name, way):
         """Yield the cases that end otherwise than in the base, at last."""
         base, ours = self.kept.get(name, "base"), self.kept.get(name, way)
+        if base is None:
+            return
         for case in sorted(base["cases"].keys() | ours["cases"].keys()):
             outcomes = ours["again"].get(case)
             if outcomes is None:
@@ -188,30 +222,30 @@ class Comparison:
                 yield case
 
     def count(self, name):
-        for way in self.ways:
+        base = self.kept.get(name, "base")
+        for way in ["base", *self.ways] if base else self.ways:
             kept = self.kept.get(name, way)
             self.files[way] += 1
             self.cases.update((way, outcome)
                               for outcome in kept["cases"].values())
-            if way == "base":
+            if way == "base" or base is None:
                 continue
             for case in self.different_cases(name, way):
                 self.differences[way].append(case)
                 known = " (known)" if is_known(case, way) else ""
-                base = self.kept.get(name, "base")["cases"]
                 print(f"{way}: {name}: {case}: "
                       f"{kept['cases'].get(case, 'missing')}, in the base "
-                      f"{base.get(case, 'missing')}{known}", flush=True)
-            if not kept["cases"] and kept["said"] != self.kept.get(
-                    name, "base")["said"]:
+                      f"{base['cases'].get(case, 'missing')}{known}",
+                      flush=True)
+            if not kept["cases"] and kept["said"] != base["said"]:
                 self.differences[way].append(name)
                 print(f"{way}: {name}: {kept['said']}, in the base "
-                      f"{self.kept.get(name, 'base')['said']}", flush=True)
+                      f"{base['said']}", flush=True)
 
     def show(self):
         print(f"{'way':<6}{'files':>7}{'passed':>9}{'skipped':>9}"
               f"{'failed':>8}{'different':>11}")
-        for way in self.ways:
+        for way in "base", *self.ways:
             counts = [self.cases[way, outcome]
                       for outcome in ("passed", "skipped", "failed")]
             print("{:<6}{:>7}{:>9}{:>9}{:>8}{:>11}".format(
@@ -224,31 +258,47 @@ class Comparison:
 
 
 def main():
+    # A shell's background job ignores these, and so would all the tests.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("base", help="the unpatched interpreter")
     parser.add_argument("files", nargs="*", help="default: all of them")
-    parser.add_argument("--ways", default="off,map,jit",
+    parser.add_argument("--ways", default=",".join(WAYS),
                         help="some of them, separated by commas")
+    parser.add_argument("--base", choices=("all", "failing", "none"),
+                        default="all", dest="base_runs",
+                        help="which files the base runs (%(default)s)")
     parser.add_argument("--hours", type=float, default=1000,
                         help="begin no further file after so long")
     parser.add_argument("--kept", help="default: regrtest, in the directory "
                         "of the interpreter that runs this")
+    parser.add_argument("--tmp", help="to be /tmp for all that runs")
+    parser.add_argument("--resources", default=run_tests.RESOURCES,
+                        help="what regrtest is to use (%(default)s)")
+    parser.add_argument("--leave-out", default="",
+                        help="test files, separated by commas")
     options = parser.parse_args()
+    if options.tmp:
+        own_tmp.use(options.tmp)
     if not hasattr(sys, "seal_stack_trampoline"):
         parser.error("run it with the patched interpreter")
-    ways = ["base", *options.ways.split(",")]
+    ways = options.ways.split(",")
     if unknown := set(ways) - set(WAYS):
         parser.error(f"no such ways: {' '.join(sorted(unknown))}")
     base = os.path.abspath(options.base)
-    files = list_files(base)
+    files = list_files()
     if unknown := set(options.files) - set(files):
         parser.error(f"no such test files: {' '.join(sorted(unknown))}")
     kept = Kept(options.kept or pathlib.Path(sys.executable).parent
                 / "regrtest")
-    comparison = Comparison(base, kept, ways)
+    comparison = Comparison(base, kept, ways, options.base_runs,
+                            options.resources)
+    wanted = [name for name in options.files or files
+              if name not in options.leave_out.split(",")]
     end = time.monotonic() + 3600 * options.hours
     done = 0
-    for name in options.files or files:
+    for name in wanted:
         if time.monotonic() > end and any(kept.get(name, way) is None
                                           for way in ways):
             continue
@@ -256,7 +306,7 @@ def main():
         comparison.count(name)
         done += 1
     comparison.show()
-    left = len(options.files or files) - done
+    left = len(wanted) - done
     if left:
         print(f"regrtest: {left} files are left; call it again")
     sys.exit(1 if comparison.unknown else 0)

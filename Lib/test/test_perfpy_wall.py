@@ -59,6 +59,19 @@ class WallTestCase(RecordingTestCase):
                 break
         return self.result.profile, json.loads(self.result.stdout)
 
+    def start(self, script):
+        """Return a process that runs a script, once that has printed a line;
+        it is ended after the test."""
+        process = subprocess.Popen([sys.executable, "-X", "perf", script],
+                                   env=clean_environment(), text=True,
+                                   stdout=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(remove_map, process.pid)
+        self.addCleanup(process.terminate)
+        process.stdout.readline()
+        return process
+
     def states_in(self, profile, function, threads=None):
         """Return the time of each state below a function, by its mark."""
         result = {}
@@ -378,14 +391,7 @@ class CrowdTest(WallTestCase):
             self.skipTest("only root, or CAP_PERFMON, may trace the machine")
         script = self.script(TRUTH + 'print("ready", flush=True)'
                              + CROWDED.replace("range(160)", "range(40_000)"))
-        process = subprocess.Popen([sys.executable, "-X", "perf", script],
-                                   env=clean_environment(), text=True,
-                                   stdout=subprocess.PIPE)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(remove_map, process.pid)
-        self.addCleanup(process.terminate)
-        process.stdout.readline()
+        process = self.start(script)
         result = self.record("--wall", "--attach", str(process.pid),
                              "--duration", "2")
         if not os.access("/sys/kernel/tracing/events/sched", os.R_OK):
@@ -445,14 +451,7 @@ for function in waits_for_event, sleeps, naps, selects:
 print("ready", flush=True)
 reads()
 """)
-        process = subprocess.Popen([sys.executable, "-X", "perf", script],
-                                   env=clean_environment(), text=True,
-                                   stdout=subprocess.PIPE)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(remove_map, process.pid)
-        self.addCleanup(process.kill)
-        process.stdout.readline()
+        process = self.start(script)
         time.sleep(0.2)
         result = self.record("--wall", "--attach", str(process.pid),
                              "--duration", "1")

@@ -8,7 +8,6 @@ this file, and the result of each step.  The last line of the output is JSON:
 usage: package_job.py JOB
 """
 
-import contextlib
 import hashlib
 import io
 import json

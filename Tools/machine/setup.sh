@@ -17,6 +17,13 @@ if [ "${1-}" = --check ]; then
     shift
 fi
 
+case ${1-} in
+    -*)
+        echo "usage: Tools/machine/setup.sh [--check] [PURPOSE...]" >&2
+        exit 2
+        ;;
+esac
+
 # Prints the rows "package | reason" for the purposes asked for.
 wanted() {
     awk -F ' *[|] *' -v purposes=" $* " '
@@ -43,7 +50,7 @@ missing=
 rows=$(wanted "$@")
 while IFS='|' read -r package reason; do
     package=${package% }
-    if ! installed "$package"; then
+    if [ -n "$package" ] && ! installed "$package"; then
         [ -n "$missing" ] || echo "setup: these packages are missing:"
         printf '    %-20s%s\n' "$package" "$reason"
         missing="$missing $package"

@@ -307,8 +307,10 @@ _PyPerfTrampoline_EvalLines(PyThreadState *tstate, _PyInterpreterFrame *frame,
 /* Between the steps that pycore_perf_hook.h tells, and from one time that an
    area is full to the next. */
 static __thread __attribute__((tls_model("initial-exec"))) struct {
-    const _PyInterpreterFrame *caller;  /* of the callee */
+    _PyInterpreterFrame *first;
+    _PyInterpreterFrame *caller;        /* of the callee */
     _PyInterpreterFrame *callee;
+    uintptr_t label;                    /* of that */
     _PyPerf_record *own;                /* of the evaluator that hands over */
     size_t records;                     /* without the callee's */
 } full;
@@ -326,46 +328,48 @@ most_to_hand_over(PyThreadState *tstate)
 
 _PyInterpreterFrame *
 _PyPerfTrampoline_ChooseFirst(PyThreadState *tstate,
-                              _PyInterpreterFrame *callee)
+                              _PyInterpreterFrame *callee,
+                              uintptr_t label_of_callee)
 {
-    _PyInterpreterFrame *first = callee;
     const bool is_again = full.caller == callee->previous;
+    full.first = full.callee = callee;
     full.caller = callee->previous;
-    full.callee = callee;
+    full.label = label_of_callee;
     full.records = 0;
     if (!is_again || !_PyPerfBase_MAY_ENTER(tstate)) {
-        return first;
+        return callee;
     }
     const size_t most = most_to_hand_over(tstate);
-    while (full.records < most && !_PyPerf_IsOutermost(first->previous)) {
-        first = first->previous;
-        full.records += _PyPerf_HasRecord(first);
+    _PyInterpreterFrame *next = full.caller;
+    while (full.records < most && !_PyPerf_IsOutermost(next)) {
+        full.first = next;
+        full.records += _PyPerf_HasRecord(next);
+        next = next->previous;
     }
-    return first;
+    return full.first;
 }
 
 /* Without a free slot in its area, or further down, an inlined call gets one
    that only ever shows the innermost function: it takes no more C stack. */
 PyObject *
-_PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate,
-                                _PyInterpreterFrame *first,
-                                _PyPerf_record *own, uintptr_t label,
+_PyPerfTrampoline_EvalInNewArea(PyThreadState *tstate, _PyPerf_record *own,
                                 _PyPerf_areaevalfunc evaluator)
 {
+    const int flag = full.first != full.callee ? _PyPerf_TAKES_OVER : 0;
     full.own = own;
-    return READ(areas.enter)(tstate, first, own->next, label,
+    return READ(areas.enter)(tstate, full.callee, own->next, full.label,
                              free_bytes(tstate, NEXT_AREA_SLOTS)
-                             | (first != full.callee ? _PyPerf_TAKES_OVER : 0),
-                             evaluator);
+                             | (size_t)flag, evaluator);
 }
 
 /* The new area's first record is the callee's, which the others' originals
    follow, so that at any time all are shown once.  It stays where it is when
    the copies take its place.  Where there is no slot for them, it alone stands
    for those that have been handed over. */
-_PyInterpreterFrame *
+void
 _PyPerfTrampoline_TakeOver(_PyPerf_record *own, const _PyPerf_record *lowest)
 {
+    _PyPerf_MakeOutermost(full.first, full.callee, full.caller);
     _PyPerf_record *const first_record = own->next;
     _PyPerf_record *const original = full.own->next;
     _PyPerf_record *const outer = original + full.records;
@@ -383,7 +387,6 @@ _PyPerfTrampoline_TakeOver(_PyPerf_record *own, const _PyPerf_record *lowest)
         *newest_of(own) = slot;
     }
     *newest_of(full.own) = outer;
-    return full.callee;
 }
 
 /* The frame record of the function that this stands in. */

@@ -65,8 +65,7 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
             cframe.previous = _PyPerf_PreviousCFrame(&cframe);            \
         }                                                                 \
         if (throwflag & _PyPerf_TAKES_OVER) {                             \
-            frame = cframe.current_frame = _PyPerfTrampoline_TakeOver(    \
-                CEVAL_OWN_RECORD, lowest);                                \
+            _PyPerfTrampoline_TakeOver(CEVAL_OWN_RECORD, CEVAL_LOWEST);   \
         }                                                                 \
     } while (0)
 
@@ -111,10 +110,10 @@ extern int _PyEval_MakePendingCalls(PyInterpreterState *interp);
             goto start_frame;                                             \
         }                                                                 \
         _PyInterpreterFrame *first = _PyPerfTrampoline_ChooseFirst(       \
-            tstate, frame);                                               \
+            tstate, frame, label);                                        \
         frame = cframe.current_frame = first->previous;                   \
         PyObject *result = _PyPerfTrampoline_EvalInNewArea(               \
-            tstate, first, CEVAL_OWN_RECORD, label, CEVAL_EVALUATOR);     \
+            tstate, CEVAL_OWN_RECORD, CEVAL_EVALUATOR);                   \
         _PyEvalFrameClearAndPop(tstate, first);                           \
         if (result == NULL) {                                             \
             goto resume_with_error;                                       \

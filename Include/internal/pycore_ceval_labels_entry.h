@@ -60,26 +60,18 @@ extern "C" {
                           CEVAL_OWN_RECORD, lowest);                      \
         CEVAL_ENTRY->frame_obj = (PyFrameObject *)_PyPerf_entered;        \
         CEVAL_NOTE_FRAME();                                               \
-        CEVAL_FIND_LINES_OF(frame);                                       \
         _PyPerf_entered = CEVAL_ENTRY;                                    \
+        if (throwflag & _PyPerf_TAKES_OVER) {                             \
+            _PyPerfTrampoline_TakeOver(CEVAL_OWN_RECORD, lowest);         \
+        }                                                                 \
+        CEVAL_FIND_LINES_OF(frame);                                       \
     } while (0)
 
 #  define CEVAL_END_LABELS() \
        ((void)(_PyPerf_entered = _PyPerf_ENTRY_BEFORE(CEVAL_ENTRY)))
 
 /* Flags are rare: the question whether there are some is asked anyway. */
-#  define CEVAL_THROWS() \
-       (throwflag && ({ CEVAL_TAKE_FLAGS(); CEVAL_THROW_OF(throwflag); }))
-
-#  define CEVAL_TAKE_FLAGS()                                              \
-    do {                                                                  \
-        if (throwflag & _PyPerf_TAKES_OVER) {                             \
-            frame = tstate->current_frame = _PyPerfTrampoline_TakeOver(   \
-                CEVAL_OWN_RECORD, lowest);                                \
-            CEVAL_NOTE_FRAME();                                           \
-            CEVAL_FIND_LINES_OF(frame);                                   \
-        }                                                                 \
-    } while (0)
+#  define CEVAL_THROWS() CEVAL_THROW_OF(throwflag)
 
 /* Whenever frame has become what runs.  An entry frame has no code, and the
  * one that cleans up after __init__() has code without label. */
@@ -165,13 +157,13 @@ extern "C" {
             CEVAL_GO_TO(start_frame);                                     \
         }                                                                 \
         _PyInterpreterFrame *first = _PyPerfTrampoline_ChooseFirst(       \
-            tstate, frame);                                               \
+            tstate, frame, label);                                        \
         PyGenObject *generator = first->owner == FRAME_OWNED_BY_GENERATOR \
                                  ? _PyPerfBase_GENERATOR(first) : NULL;   \
         frame = tstate->current_frame = first->previous;                  \
         CEVAL_NOTE_FRAME();                                               \
         PyObject *result = _PyPerfTrampoline_EvalInNewArea(               \
-            tstate, first, CEVAL_OWN_RECORD, label, CEVAL_EVALUATOR);     \
+            tstate, CEVAL_OWN_RECORD, CEVAL_EVALUATOR);                   \
         CEVAL_FIND_LINES_OF(frame);                                       \
         if (result == NULL) {                                             \
             frame->return_offset = 0;                                     \

@@ -26,6 +26,8 @@ extern "C" {
  * _PyPerf_IsFirst(tstate)      is there no evaluator at all?
  * _PyPerf_IsOutermost(frame)   has C, not another function of the same
  *     evaluator, called this function?
+ * _PyPerf_MakeOutermost(first, callee, caller)     callee, which C has just
+ *     entered, was called by caller, and instead of it C has called first
  * _PyPerf_HasRecord(frame)     has it a record, in an evaluator with labels?
  * _PyPerf_CallerMark(tstate)   a pointer that tells calls of C apart
  *

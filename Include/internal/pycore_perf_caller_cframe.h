@@ -131,6 +131,16 @@ _PyPerf_IsOutermost(const struct _PyInterpreterFrame *frame)
     return frame->is_entry;
 }
 
+static inline void
+_PyPerf_MakeOutermost(struct _PyInterpreterFrame *first,
+                      struct _PyInterpreterFrame *callee,
+                      struct _PyInterpreterFrame *caller)
+{
+    first->is_entry = true;
+    callee->is_entry = false;
+    callee->previous = caller;
+}
+
 static inline int
 _PyPerf_HasRecord(const struct _PyInterpreterFrame *Py_UNUSED(frame))
 {

@@ -174,6 +174,14 @@ _PyPerf_IsOutermost(const _PyInterpreterFrame *frame)
     return _PyPerf_IsEntry(frame->previous);
 }
 
+static inline void
+_PyPerf_MakeOutermost(_PyInterpreterFrame *first, _PyInterpreterFrame *callee,
+                      _PyInterpreterFrame *caller)
+{
+    first->previous = callee->previous;
+    callee->previous = caller;
+}
+
 /* What cleans up after __init__() has none.  Its code, which not every base
  * declares in a header, is the only one that begins like this. */
 static inline int

@@ -133,21 +133,24 @@ extern uintptr_t _PyPerfTrampoline_LineLabel(
  * and so do those that have called it.  In three steps: */
 
 /* 1. Return the outermost of the functions that go along with callee, or
- * callee if none does.  Let what is before that be tstate's current frame. */
+ * callee if none does.  Let what is before that be tstate's current frame.
+ * The label is kept until then: the evaluator has no stack to spare. */
 extern struct _PyInterpreterFrame *_PyPerfTrampoline_ChooseFirst(
-    PyThreadState *tstate, struct _PyInterpreterFrame *callee);
+    PyThreadState *tstate, struct _PyInterpreterFrame *callee,
+    uintptr_t label_of_callee);
 
-/* 2. Run first and all that it has called by evaluator, below a new area.
- * label: that of the callee.  own: the frame record of the evaluator that runs
- * first until now, with which the link begins.  Like _PyEval_EvalFrame(). */
+/* 2. Run the callee by evaluator, below a new area, and return what first
+ * returns.  own: the frame record of the evaluator that runs first until now,
+ * with which the link begins.  Like _PyEval_EvalFrame(). */
 extern PyObject *_PyPerfTrampoline_EvalInNewArea(
-    PyThreadState *tstate, struct _PyInterpreterFrame *first,
-    _PyPerf_record *own, uintptr_t label, _PyPerf_areaevalfunc evaluator);
+    PyThreadState *tstate, _PyPerf_record *own,
+    _PyPerf_areaevalfunc evaluator);
 
-/* 3. In the new evaluator, if told _PyPerf_TAKES_OVER, with first entered and
- * own and lowest its own: link copies of the records.  Return the callee. */
-extern struct _PyInterpreterFrame *_PyPerfTrampoline_TakeOver(
-    _PyPerf_record *own, const _PyPerf_record *lowest);
+/* 3. In the new evaluator, if told _PyPerf_TAKES_OVER, with the callee
+ * entered, and own and lowest its own: put in order who has called whom, and
+ * link copies of the records. */
+extern void _PyPerfTrampoline_TakeOver(_PyPerf_record *own,
+                                       const _PyPerf_record *lowest);
 
 #ifdef __cplusplus
 }

@@ -217,9 +217,10 @@ def symbols_of(path, *options):
                           text=True, check=True).stdout.splitlines()
 
 
-def without_64(name):
-    """Return the name in the source of a function for large files."""
-    return name.removesuffix("64")
+def name_in_source(name):
+    """Return that of a function for large files, or for what glibc 2.38 and
+    later take for C23."""
+    return name.removeprefix("__isoc23_").removesuffix("64")
 
 
 class Interpreter:
@@ -241,7 +242,7 @@ class Interpreter:
         """Return {(object, function)} of all but the interpreter's own."""
         own = {line.split()[-1]
                for line in symbols_of(self.path, "--defined-only")}
-        return {(name, without_64(line.split()[-1]))
+        return {(name, name_in_source(line.split()[-1]))
                 for name, path in self.objects.items()
                 for line in symbols_of(path, "-u")
                 if line.split()[-1] not in own}

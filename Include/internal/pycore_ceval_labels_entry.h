@@ -50,7 +50,8 @@ extern "C" {
        ((void)(CEVAL_ENTRY->f_locals = (PyObject *)frame))
 
 /* Let C that is called from now on find the records of this evaluator, if it
- * has an area. */
+ * has an area.  Functions are taken over here: asked for later, together with
+ * throwflag, it would cost some bases a larger stack frame. */
 #  define CEVAL_BEGIN_LABELS()                                            \
     CEVAL_TELL_HANDLERS();                                                \
     do {                                                                  \
@@ -70,7 +71,6 @@ extern "C" {
 #  define CEVAL_END_LABELS() \
        ((void)(_PyPerf_entered = _PyPerf_ENTRY_BEFORE(CEVAL_ENTRY)))
 
-/* Flags are rare: the question whether there are some is asked anyway. */
 #  define CEVAL_THROWS() CEVAL_THROW_OF(throwflag)
 
 /* Whenever frame has become what runs.  An entry frame has no code, and the

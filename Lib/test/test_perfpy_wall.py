@@ -305,7 +305,9 @@ thread.join()
         main = max(profile.threads, key=lambda thread: sum(thread.weights))
         self.assertGreater(sum(main.weights), 0.95 * truth["flood"])
         states = self.states_in(profile, "flood")
-        self.assertClose(sum(states.values()), truth["flood"], SAMPLED)
+        # The thread's waits before and after may be put there, too.
+        self.assertClose(sum(states.values()), truth["flood"], SAMPLED,
+                         sum(main.weights) - truth["flood"])
 
     def test_children(self):
         profile, truth = self.wall("""

@@ -1,8 +1,8 @@
-/* The symbol by which native profilers know a code object:
- * py::<co_qualname>:<co_filename>
+/* The symbol by which native profilers know a code object,
+ * py::<co_qualname>:<co_filename>, and a task of asyncio, py::<task>:<kind>
  *
- * Called by Python/perf_labels.c when a code object runs for the first time,
- * with the GIL held.  The same rules for the name that a JIT compiler gives:
+ * Called by Python/perf_labels.c when a code object or a task runs for the
+ * first time, with the GIL held.  The same rules for the name that a JIT compiler gives:
  * called by Python/perf_map.c, without the GIL.  Allocates nothing, raises
  * nothing, keeps no state.
  *
@@ -182,6 +182,119 @@ _PyCode_Symbol(PyCodeObject *code, char *buffer, size_t size)
     write_function(&writer, code);
     write_string(&writer, code->co_filename);
     size_t length = writer.length;
+    write_byte(&writer, '\0');
+    return length;
+}
+
+/* --- Tasks --------------------------------------------------------------- */
+
+/* A name that is longer is cut. */
+#define MAX_KIND_LENGTH 200
+
+/* A shorter number in hexadecimal could be a word. */
+#define MIN_HEX_LENGTH 8
+
+typedef struct {
+    int kind;
+    const void *data;
+    Py_ssize_t length;
+} Text;
+
+static Py_UCS4
+character(const Text *text, Py_ssize_t i)
+{
+    return i >= 0 && i < text->length ? PyUnicode_READ(text->kind, text->data,
+                                                       i) : 0;
+}
+
+static bool
+is_digit(Py_UCS4 ch)
+{
+    return ch < 128 && Py_ISDIGIT(ch);
+}
+
+static bool
+is_hex_digit(Py_UCS4 ch)
+{
+    return ch < 128 && Py_ISXDIGIT(ch);
+}
+
+/* Where do such characters end that begin at start? */
+static Py_ssize_t
+skip(const Text *text, Py_ssize_t start, bool (*is_such)(Py_UCS4))
+{
+    while (is_such(character(text, start))) {
+        start++;
+    }
+    return start;
+}
+
+/* The end of a hexadecimal number of some length that begins at start, or
+   start.  A UUID is one. */
+static Py_ssize_t
+skip_hex(const Text *text, Py_ssize_t start)
+{
+    const Py_ssize_t end = skip(text, start, is_hex_digit);
+    if (end - start < MIN_HEX_LENGTH
+        || Py_UNICODE_ISALNUM(character(text, start - 1))
+        || Py_UNICODE_ISALNUM(character(text, end))) {
+        return start;
+    }
+    Py_ssize_t next = end;
+    while (character(text, next) == '-'
+           && is_hex_digit(character(text, next + 1))) {
+        next = skip(text, next + 1, is_hex_digit);
+    }
+    return Py_UNICODE_ISALNUM(character(text, next)) ? end : next;
+}
+
+static Py_ssize_t
+skip_number(const Text *text, Py_ssize_t start)
+{
+    if (!is_hex_digit(character(text, start))) {
+        return start;
+    }
+    if (character(text, start) == '0' && character(text, start + 1) == 'x') {
+        return skip(text, start + 2, is_hex_digit);
+    }
+    const Py_ssize_t end = skip_hex(text, start);
+    return end > start ? end : skip(text, start, is_digit);
+}
+
+static void
+write_kind(Writer *writer, PyObject *name)
+{
+    const Text text = {
+        PyUnicode_KIND(name), PyUnicode_DATA(name),
+        Py_MIN(PyUnicode_GET_LENGTH(name), MAX_KIND_LENGTH)
+    };
+    for (Py_ssize_t i = 0; i < text.length; ) {
+        const Py_ssize_t end = skip_number(&text, i);
+        if (end > i) {
+            write_byte(writer, '#');
+            i = end;
+        }
+        else {
+            write_character(writer, character(&text, i++));
+        }
+    }
+    if (text.length < PyUnicode_GET_LENGTH(name)) {
+        write_bytes(writer, "...");
+    }
+}
+
+size_t
+_PyCode_TaskSymbol(PyObject *name, char *buffer, size_t size)
+{
+    Writer writer = {buffer, size, 0};
+    write_bytes(&writer, _PyCode_TASK);
+    if (name == NULL) {
+        write_bytes(&writer, "...");
+    }
+    else {
+        write_kind(&writer, name);
+    }
+    const size_t length = writer.length;
     write_byte(&writer, '\0');
     return length;
 }

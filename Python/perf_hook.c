@@ -24,6 +24,7 @@
 #include "pycore_perf_labels.h"
 #include "pycore_perf_lines.h"
 #include "pycore_perf_process.h"
+#include "pycore_perf_tasks.h"
 #include "pycore_perf_trampoline.h"
 #include "pycore_pystate.h"
 
@@ -107,7 +108,9 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
     uintptr_t low;
     uintptr_t end;              /* above all of it */
     size_t size;                /* 0: not measured yet */
-} stack = {.shared_floor = UINTPTR_MAX};
+    uintptr_t quick_floor;      /* shared_floor, unless something has to be
+                                   looked at first: then nothing is above */
+} stack = {.quick_floor = UINTPTR_MAX};
 
 static inline uintptr_t
 stack_pointer(void)
@@ -134,6 +137,7 @@ measure_stack(void)
     stack.shared_size = readable_end - stack.shared_floor;
     stack.low = here - stack.size;
     stack.native_floor = here - NATIVE_PART(stack.size);
+    stack.quick_floor = stack.shared_floor;
 }
 
 void
@@ -233,6 +237,32 @@ enter(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
                              evaluator);
 }
 
+/* The frame record of the function that this stands in. */
+#define OWN_RECORD \
+    _PyPerfArch_RECORD((_PyPerf_record *)__builtin_frame_address(0))
+
+/* In the place of an evaluator, below the label of a task: what the hook does
+   without one. */
+static PyObject *
+eval_frame_below_task(PyThreadState *tstate, _PyInterpreterFrame *frame,
+                      int throwflag, _PyPerf_record *lowest)
+{
+    _PyPerf_StandIn stand_in;
+    _PyPerf_BeginToStandIn(tstate, &stand_in, OWN_RECORD, lowest);
+    PyObject *result = _PyEval_EvalFrame(tstate, frame, throwflag);
+    _PyPerf_StopStandingIn(tstate, &stand_in);
+    return result;
+}
+
+void
+_PyPerfHook_AwaitTask(bool yes)
+{
+    if (stack.size == 0) {
+        measure_stack();
+    }
+    stack.quick_floor = yes ? UINTPTR_MAX : stack.shared_floor;
+}
+
 /* The label that frame begins with, which may have run before. */
 static uintptr_t
 label_of(_PyInterpreterFrame *frame, bool with_lines)
@@ -251,6 +281,10 @@ eval_frame_carefully(PyThreadState *tstate, _PyInterpreterFrame *frame,
                ? _PyPerf_EnterLinesWithoutArea(tstate, frame, throwflag)
                : _PyPerf_EnterWithoutArea(tstate, frame, throwflag);
     }
+    const uintptr_t task = _PyPerfTasks_Take(frame);
+    if (task != 0) {
+        return enter(tstate, frame, throwflag, task, eval_frame_below_task);
+    }
     return enter(tstate, frame, throwflag, label_of(frame, with_lines),
                  with_lines ? _PyEval_EvalFrameDefault_lines
                             : _PyEval_EvalFrameDefault_labelled);
@@ -268,7 +302,7 @@ eval_frame(PyThreadState *tstate, _PyInterpreterFrame *frame, int throwflag,
     const bool has_label = with_lines ? _PyPerfLines_SHOWN(offset)
                                       : offset != 0;
     const _PyPerf_Evaluator *caller = _PyPerf_QuickCaller(
-        tstate, stack.shared_floor, stack.shared_size);
+        tstate, stack.quick_floor, stack.shared_size);
     if (has_label && caller != NULL) {
         _PyPerf_record *newest = _PyPerf_Newest(caller);
         if (is_to_be_shared(caller, newest)) {
@@ -388,10 +422,6 @@ _PyPerfTrampoline_TakeOver(_PyPerf_record *own, const _PyPerf_record *lowest)
     }
     *newest_of(full.own) = outer;
 }
-
-/* The frame record of the function that this stands in. */
-#define OWN_RECORD \
-    _PyPerfArch_RECORD((_PyPerf_record *)__builtin_frame_address(0))
 
 /* --- Other tools' evaluators --------------------------------------------- */
 
@@ -587,6 +617,10 @@ eval_frame_of_tool(PyThreadState *tstate, _PyInterpreterFrame *frame,
     if (!has_room_to_enter()) {
         return call_tool(tstate, frame, throwflag);
     }
+    const uintptr_t task = _PyPerfTasks_Take(frame);
+    if (task != 0) {
+        return enter(tstate, frame, throwflag, task, eval_frame_below_task);
+    }
     return enter(tstate, frame, throwflag,
                  _PyPerfTrampoline_Label(_PyPerfBase_CODE(frame)),
                  call_tool_below_records);
@@ -724,6 +758,7 @@ shows_lines(PyInterpreterState *interp)
 }
 
 typedef struct {
+    _PyInterpreterFrame *frame;
     _PyPerf_throwfunc *throw;
     PyGenObject *generator;
     int close_on_genexit;
@@ -744,6 +779,25 @@ throw_below_records(PyThreadState *tstate, _PyInterpreterFrame *arg,
     return result;
 }
 
+static PyObject *
+enter_throw(PyThreadState *tstate, ThrowCall *call)
+{
+    return enter(tstate, (_PyInterpreterFrame *)call, 0,
+                 label_of(call->frame, shows_lines(tstate->interp)),
+                 throw_below_records);
+}
+
+static PyObject *
+throw_below_task(PyThreadState *tstate, _PyInterpreterFrame *arg,
+                 int Py_UNUSED(throwflag), _PyPerf_record *lowest)
+{
+    _PyPerf_StandIn stand_in;
+    _PyPerf_BeginToStandIn(tstate, &stand_in, OWN_RECORD, lowest);
+    PyObject *result = enter_throw(tstate, (ThrowCall *)arg);
+    _PyPerf_StopStandingIn(tstate, &stand_in);
+    return result;
+}
+
 PyObject *
 _PyPerfTrampoline_Throw(_PyInterpreterFrame *frame, _PyPerf_throwfunc *throw,
                         PyGenObject *generator, int close_on_genexit,
@@ -756,9 +810,12 @@ _PyPerfTrampoline_Throw(_PyInterpreterFrame *frame, _PyPerf_throwfunc *throw,
         return throw(generator, close_on_genexit, type, value, traceback);
     }
     ThrowCall call = {
-        throw, generator, close_on_genexit, type, value, traceback,
+        frame, throw, generator, close_on_genexit, type, value, traceback,
     };
-    return enter(tstate, (_PyInterpreterFrame *)&call, 0,
-                 label_of(frame, shows_lines(tstate->interp)),
-                 throw_below_records);
+    const uintptr_t task = _PyPerfTasks_Take(frame);
+    if (task != 0) {
+        return enter(tstate, (_PyInterpreterFrame *)&call, 0, task,
+                     throw_below_task);
+    }
+    return enter_throw(tstate, &call);
 }

@@ -42,6 +42,10 @@
    so many bytes. */
 #define MAX_NAMES_SIZE ((uint64_t)1 << 26)
 
+/* Programs make up names for tasks while they run: further kinds have one
+   symbol. */
+#define MAX_TASK_KINDS 500
+
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 /* Offsets reach as far to both sides of the first arena. */
@@ -71,6 +75,7 @@ static struct {
     bool is_sealed;
     uint32_t room;              /* for each new symbol */
     _PyPerf_offset unknown;     /* label of "py::<unknown>" */
+    unsigned int task_kinds;    /* how many have a symbol */
 } labels;
 
 
@@ -433,8 +438,20 @@ _PyPerfLabels_Init(uint32_t room)
     return 0;
 }
 
-/* Find or make the symbol of code, with lines or NULL.  Return the offset of
-   its label, or 0: with errno, unless there are too many lines. */
+/* Find or make the symbol.  Return the offset of its label, or 0 with errno.
+ */
+static _PyPerf_offset
+find_or_keep(const _PyPerfSymbol *symbol, const _PyPerfSymbol **is_new)
+{
+    const _PyPerfSymbol *kept = _Py_hashtable_get(labels.table, symbol);
+    if (kept == NULL) {
+        kept = *is_new = keep_symbol(symbol);
+    }
+    return kept != NULL ? offset_of(kept) : 0;
+}
+
+/* The same for that of code, with lines or NULL.  0 without errno: there are
+   too many lines. */
 static _PyPerf_offset
 offset_for(PyCodeObject *code, const _PyPerfLines *lines,
            const _PyPerfSymbol **is_new)
@@ -460,16 +477,13 @@ offset_for(PyCodeObject *code, const _PyPerfLines *lines,
         .name = name, .length = (uint32_t)length, .lines = lines,
         .file_start = lines == NULL ? 0 : (uint32_t)_PyCode_SymbolFile(code),
     };
-    const _PyPerfSymbol *kept = _Py_hashtable_get(labels.table, &symbol);
-    if (kept == NULL) {
-        kept = *is_new = keep_symbol(&symbol);
-    }
+    const _PyPerf_offset offset = find_or_keep(&symbol, is_new);
     if (name != on_stack) {
         int error = errno;
         free(name);
         errno = error;
     }
-    return kept != NULL ? offset_of(kept) : 0;
+    return offset;
 }
 
 int
@@ -500,6 +514,27 @@ _PyPerfLabels_Assign(PyCodeObject *code, bool with_lines,
     }
     __atomic_store_n(_PyCode_LabelOffset(code), offset, __ATOMIC_RELAXED);
     return result;
+}
+
+int
+_PyPerfLabels_OfTask(PyObject *name, _PyPerf_offset *offset,
+                     const _PyPerfSymbol **is_new)
+{
+    char text[_PyCode_TASK_SIZE];
+    _PyPerfSymbol symbol = {.name = text};
+    symbol.length = (uint32_t)_PyCode_TaskSymbol(name, text, sizeof(text));
+    *is_new = NULL;
+    if (labels.task_kinds >= MAX_TASK_KINDS
+        && _Py_hashtable_get(labels.table, &symbol) == NULL) {
+        symbol.length = (uint32_t)_PyCode_TaskSymbol(NULL, text, sizeof(text));
+    }
+    *offset = find_or_keep(&symbol, is_new);
+    if (*offset == 0) {
+        *offset = labels.unknown;
+        return -1;
+    }
+    labels.task_kinds += *is_new != NULL;
+    return 0;
 }
 
 const _PyPerfSymbol *

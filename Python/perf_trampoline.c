@@ -247,7 +247,7 @@ may_wait(PyCodeObject *code, const _PyPerfSymbol *symbol)
                || is_from(code, "<frozen importlib."));
 }
 
-/* Has the new symbol of code to be written now? */
+/* Has the new symbol, of code or, with NULL, of a task, to be written now? */
 static bool
 has_to_be_written(PyCodeObject *code, const _PyPerfSymbol *symbol)
 {
@@ -259,7 +259,8 @@ has_to_be_written(PyCodeObject *code, const _PyPerfSymbol *symbol)
         trampoline.child.has_symbols = true;
         return _PyPerfProcess_CPUTime() >= MAX_HANDLER_NANOSECONDS;
     }
-    return !trampoline.hold.is_active || !may_wait(code, symbol);
+    return code == NULL || !trampoline.hold.is_active
+           || !may_wait(code, symbol);
 }
 
 /* Announce the symbol of code, with lines if they are wanted, unless it has
@@ -273,6 +274,21 @@ announce(PyCodeObject *code, bool with_lines)
     }
     int result = _PyPerfLabels_Assign(code, with_lines, &new_symbol);
     if (new_symbol != NULL && has_to_be_written(code, new_symbol)) {
+        result = write_symbols();
+    }
+    return result;
+}
+
+/* The same for a task, whose label is in *offset then. */
+static int
+announce_task(PyObject *name, _PyPerf_offset *offset)
+{
+    const _PyPerfSymbol *new_symbol;
+    if (!trampoline.is_sealed) {
+        notice_fork();
+    }
+    int result = _PyPerfLabels_OfTask(name, offset, &new_symbol);
+    if (new_symbol != NULL && has_to_be_written(NULL, new_symbol)) {
         result = write_symbols();
     }
     return result;
@@ -309,19 +325,41 @@ _PyPerfTrampoline_AnnounceJitCode(const char *name, const void *code,
 }
 #endif
 
+/* Say why symbols are missing, if the program expects that they are not. */
+static void
+warn_if_used(void)
+{
+    if (trampoline.back_end != NULL && !trampoline.is_sealed) {
+        warn(errno);
+    }
+}
+
 /* Return the offset of code's label. */
 static Py_NO_INLINE _PyPerf_offset
 label_for_the_first_time(PyCodeObject *code, bool with_lines)
 {
     int error = errno;
     _PyPerfProcess_Lock();
-    if (announce(code, with_lines) < 0
-        && trampoline.back_end != NULL && !trampoline.is_sealed) {
-        warn(errno);
+    if (announce(code, with_lines) < 0) {
+        warn_if_used();
     }
     _PyPerfProcess_Unlock();
     errno = error;
     return _PyCode_Label(code);
+}
+
+uintptr_t
+_PyPerfTrampoline_TaskLabel(PyObject *name)
+{
+    int error = errno;
+    _PyPerf_offset offset;
+    _PyPerfProcess_Lock();
+    if (announce_task(name, &offset) < 0) {
+        warn_if_used();
+    }
+    _PyPerfProcess_Unlock();
+    errno = error;
+    return _PyPerfLabels_base + offset;
 }
 
 uintptr_t

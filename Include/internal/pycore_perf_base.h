@@ -21,6 +21,7 @@ extern "C" {
  * _PyPerfBase_Function(frame)     frame or, if it is not a Python function's,
  *     the next one behind it that is, or NULL
  * _PyPerfBase_GENERATOR_CODE(generator)    that of a generator, borrowed
+ * _PyPerfBase_GENERATOR_FRAME(generator)   and its frame
  * _PyPerfBase_HASH(bytes, length)
  * _PyPerfBase_DEPTH(tstate)   how deep Python functions have called
  * _PyPerfBase_PERSIST_RESULT(enable)     what
@@ -38,6 +39,9 @@ extern "C" {
  * _PyPerfBase_LOCK_THREADS(), _PyPerfBase_UNLOCK_THREADS()
  *     around a look at the threads of the interpreter whose GIL one has, or
  *     whose others are stopped
+ * _PyPerfBase_BEGIN_CRITICAL_SECTION(object)
+ * _PyPerfBase_END_CRITICAL_SECTION()
+ *     a block, around a look at what other threads change of the object
  * _PyPerfBase_CODE_SIZE       the type in which
  *     PyUnstable_WritePerfMapEntry() is told a size; unsigned int unless the
  *     base says otherwise
@@ -63,7 +67,7 @@ extern "C" {
  * _PyPerfBase_OBJECT(reference)    the object, borrowed, that a member of a
  *     frame refers to
  * _PyPerfBase_REFERENCE(object)    the other way round, steals the object
- * _PyPerfBase_GENERATOR_FRAME(generator), _PyPerfBase_GENERATOR(frame)
+ * _PyPerfBase_GENERATOR(frame)     the generator that has this frame
  * _PyPerfBase_LAST_FRAME(tstate)     where the list of frames ends; NULL
  *     unless the base says otherwise */
 
@@ -83,6 +87,8 @@ extern "C" {
 #endif
 
 #ifndef _PyPerfBase_HAS_CFRAME
+
+#  include "pycore_critical_section.h"
 
 #  ifndef _PyPerfBase_LAST_FRAME
 #    define _PyPerfBase_LAST_FRAME(tstate) NULL
@@ -112,6 +118,9 @@ extern "C" {
 #  define _PyPerfBase_UNLOCK_INTERPRETERS() HEAD_UNLOCK(&_PyRuntime)
 #  define _PyPerfBase_LOCK_THREADS() HEAD_LOCK(&_PyRuntime)
 #  define _PyPerfBase_UNLOCK_THREADS() HEAD_UNLOCK(&_PyRuntime)
+#  define _PyPerfBase_BEGIN_CRITICAL_SECTION(object) \
+       Py_BEGIN_CRITICAL_SECTION(object)
+#  define _PyPerfBase_END_CRITICAL_SECTION() Py_END_CRITICAL_SECTION()
 
 /* Not entry frames, nor that which cleans up after __init__(). */
 static inline _PyInterpreterFrame *

@@ -119,11 +119,16 @@ extern void _PyPerfTrampoline_FirstCall(void);
  * function yet is taken for one with a small C stack. */
 extern void _PyPerfHook_Seal(bool is_sealed);
 
-/* Return code's label, or that of the line that frame shows.  If it is new,
- * announce its symbol.  Never fails. */
+/* Let this thread ask _PyPerfTasks_Take() of each function that C enters, or
+ * no longer. */
+extern void _PyPerfHook_AwaitTask(bool yes);
+
+/* Return code's label, or that of the line that frame shows, or that of the
+ * task with this name.  If it is new, announce its symbol.  Never fails. */
 extern uintptr_t _PyPerfTrampoline_Label(PyCodeObject *code);
 extern uintptr_t _PyPerfTrampoline_LineLabel(
     struct _PyInterpreterFrame *frame);
+extern uintptr_t _PyPerfTrampoline_TaskLabel(PyObject *name);
 
 /* --- A full area --------------------------------------------------------- */
 

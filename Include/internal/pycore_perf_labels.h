@@ -98,7 +98,12 @@ extern int _PyPerfLabels_Init(uint32_t room);
 extern int _PyPerfLabels_Assign(PyCodeObject *code, bool with_lines,
                                 const _PyPerfSymbol **is_new);
 
-/* Has that been done? */
+/* The same for a task with that name, an exact str.  What it finds or makes,
+ * without lines, is in *offset. */
+extern int _PyPerfLabels_OfTask(PyObject *name, _PyPerf_offset *offset,
+                                const _PyPerfSymbol **is_new);
+
+/* Has code got one? */
 static inline bool
 _PyPerfLabels_IsAssigned(_PyPerf_offset offset, bool with_lines)
 {
@@ -138,6 +143,13 @@ extern size_t _PyCode_Symbol(PyCodeObject *code, char *buffer, size_t size);
 
 /* Where in it does the name of the file begin? */
 extern size_t _PyCode_SymbolFile(PyCodeObject *code);
+
+/* The same for the kind of a task with that name: the name, cut if it is long,
+ * with # in the place of each number.  NULL: of any other.  At most
+ * _PyCode_TASK_SIZE bytes with the NUL. */
+#define _PyCode_TASK "py::<task>:"
+#define _PyCode_TASK_SIZE (sizeof(_PyCode_TASK) + 6 * 200 + 3)
+extern size_t _PyCode_TaskSymbol(PyObject *name, char *buffer, size_t size);
 
 /* The same for a name that somebody else gives: what is not UTF-8 is escaped,
  * too.  Needs no GIL. */

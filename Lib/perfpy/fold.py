@@ -8,8 +8,8 @@ is nothing but the interpreter, the C library, and functions without a name.
 The functions by which the interpreter imports a module become one mark,
 "(import)".
 
-The stack of a task of asyncio begins with the task's coroutine, and that of a
-callback with this: who has started the event loop, and its own functions, are
+The stack of a task of asyncio begins with the task, if its name was chosen, or
+with its coroutine, and that of a callback with this: who has started the event loop, and its own functions, are
 the same for all of them.  What the loop itself does, or waits for, is below
 the mark "(event loop)".
 
@@ -24,6 +24,7 @@ import posixpath
 import re
 
 from perfpy import profile as model
+from perfpy.marks import kind_of_task
 from perfpy.profile import NO_STACK, UNKNOWN, Frame, Kind
 
 IMPORT = Frame("(import)", "", Kind.MARK)
@@ -67,7 +68,8 @@ def _fate(frame):
 
 def is_loop_helper(frame):
     """Return whether what the loop has called is still its own business."""
-    return (frame.kind in (Kind.NATIVE, Kind.KERNEL, Kind.WAIT, Kind.MARK)
+    return (frame.kind in (Kind.NATIVE, Kind.KERNEL, Kind.WAIT)
+            or frame.kind is Kind.MARK and kind_of_task(frame) is None
             or bool(_SELECTORS.fullmatch(frame.file)))
 
 
@@ -107,7 +109,7 @@ def folded(profile):
         if what == _LOOPS:
             above = NO_STACK
         elif above == loop != NO_STACK and not is_helper[frame]:
-            above = NO_STACK            # a coroutine, or a callback
+            above = NO_STACK            # a task, or a callback
         if what in marks:
             number = mark_numbers.get(what)
             if number is None:

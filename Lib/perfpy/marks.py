@@ -1,6 +1,6 @@
 """Frames that are no functions, but say what a stack is.
 
-Put into stacks by wholestacks.py and walltime.py.
+Put into stacks by perfscript.py, wholestacks.py and walltime.py.
 """
 
 from perfpy.profile import Frame, Kind
@@ -23,3 +23,20 @@ IO = Frame("(waiting for I/O)", "", Kind.WAIT)
 SLEEP = Frame("(sleeping)", "", Kind.WAIT)
 READY = Frame("(ready to run)", "", Kind.WAIT)
 WAITING = Frame("(waiting)", "", Kind.WAIT)     # for something unknown
+
+_TASK = "task "
+
+
+def task(kind):
+    """Return what stands above the coroutine of a task whose name was chosen.
+
+    Tasks whose names differ in numbers only are of one kind: worker-#.
+    """
+    return Frame(_TASK + kind, "", Kind.MARK)
+
+
+def kind_of_task(frame):
+    """Return the kind of such a task, or None if the frame is no task's."""
+    if frame.kind is Kind.MARK and frame.name.startswith(_TASK):
+        return frame.name[len(_TASK):]
+    return None

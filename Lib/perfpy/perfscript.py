@@ -15,7 +15,8 @@ threads, functions and files.  Lines that make no sense are left out.
 import posixpath
 import re
 
-from perfpy import jitdump, processes, units, walltime, wholestacks
+from perfpy import (jitdump, marks, processes, units, walltime,
+                    wholestacks)
 from perfpy.profile import NO_STACK, UNKNOWN, Frame, Kind, Profile
 
 FIELDS = "comm,tid,pid,time,period,event,ip,sym,dso"
@@ -33,6 +34,7 @@ _LOST = re.compile(r".* PERF_RECORD_LOST\w* .*?lost (\d+).*", re.DOTALL)
 _SYMBOL = re.compile(r"(.*) \(((?:/|\[|inlined\b).*)\)|(.*) \((.*)\)",
                      re.DOTALL)
 _PYTHON_SYMBOL = re.compile(r"py::((?:<[^>]*>|[^:<])*):(.*)", re.DOTALL)
+_TASK = "<task>"            # in the place of a function
 _LINE = re.compile(r"(.+):([0-9]{1,10})", re.DOTALL)
 _INTERPRETER = re.compile(r"(python|libpython)[0-9.]*d?(\.so[0-9.]*)?")
 _EVALUATOR = re.compile(
@@ -50,6 +52,8 @@ def make_frame(address, symbol, library, interpreters=frozenset()):
     if symbol.startswith("py::"):
         match = _PYTHON_SYMBOL.fullmatch(symbol)
         name, file = match.groups() if match else (symbol[4:], "")
+        if name == _TASK:
+            return marks.task(file)
         return Frame(name, file, Kind.PYTHON)
     if len(address) == 16 and address.startswith(_KERNEL):
         kind = Kind.KERNEL

@@ -1,4 +1,4 @@
-"""Programs with asyncio: the stack of a task begins with its coroutine."""
+"""Programs with asyncio: the stack of a task begins with the task."""
 
 import asyncio
 import os
@@ -29,7 +29,9 @@ async def helper():
         busy(0.01)
 
 async def main():
-    await asyncio.gather(fetch(), store())
+    named = [asyncio.create_task(fetch(), name=f"fetcher-{{i}}")
+             for i in range(2)]
+    await asyncio.gather(fetch(), store(), *named)
 
 {run}(main())
 """
@@ -42,11 +44,14 @@ class FoldTest(RecordingTestCase):
             PROGRAM.format(extra=extra, run=run)), **kwargs)
         found = {stack for stack in stacks(result.profile) if "busy" in stack}
         self.assertEqual({stack[:stack.index("busy")] for stack in found},
-                         {("fetch",), ("store", "helper")})
+                         {("fetch",), ("store", "helper"),
+                          ("task fetcher-#", "fetch")})
         # The table has all tasks of a kind in a row.
         _, _, rows = result.stderr.partition("task, or callback")
-        self.assertRegex(rows, r"(?m)^ *[34]\d\.\d\d %  fetch +.*script.py$")
-        self.assertRegex(rows, r"(?m)^ *[34]\d\.\d\d %  store +.*script.py$")
+        for share, task in [("[34]", "fetcher-#: fetch"), ("[12]", "fetch"),
+                            ("[12]", "store")]:
+            self.assertRegex(rows, rf"(?m)^ *{share}\d\.\d\d %  {task} +"
+                                   r".*script.py$")
         self.assertNotIn("helper", rows)
         self.assertNotRegex(rows, "run|Handle")
         return result

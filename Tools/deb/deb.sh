@@ -80,6 +80,9 @@ make_interpreter() {
         patch -p1 --fuzz=0 --silent -d "$source/cpython" <"$patch" ||
             fail "$patch does not apply to $version; see make lint"
     done
+    # The distribution's lacks the seam of asyncio-tasks.patch.
+    echo '  _asyncio  extension' \
+        >>"$source/cpython/debian/PVER-minimal.README.Debian.in"
     # Without our tests, with which the distribution's rules would train it.
     for file in $(Tools/patches/overlay-files.sh | grep -v Lib/test/); do
         place=$source/cpython/${file#"$patches/files/"}

@@ -140,8 +140,13 @@ class StackChecker:
             if not any(frame is other for other in self._unlabelled):
                 symbols.append(symbol_and_line(
                     frame.f_code, line if self.lines else None))
+                symbols += self.above(frame)
             frame = frame.f_back
         return symbols
+
+    def above(self, frame):
+        """Return symbols that stand between frame's and that of its caller."""
+        return []
 
     def check(self, *_, depth=None, below=()):
         """Compare the whole stack, or its innermost depth functions.
@@ -196,6 +201,8 @@ class PerfTestCase(unittest.TestCase):
     # that have run a few times.
     TIMES = 20
 
+    Checker = StackChecker
+
     # Whether to show the native functions between Python functions; lines.
     native = False
     lines = False
@@ -205,7 +212,7 @@ class PerfTestCase(unittest.TestCase):
 
     def setUp(self):
         was_active = sys.is_stack_trampoline_active()
-        self.checker = StackChecker(lines=self.lines)
+        self.checker = self.Checker(lines=self.lines)
         self.check = self.checker.check
         self.activate()
         if not was_active:

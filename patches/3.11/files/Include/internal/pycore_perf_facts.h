@@ -9,6 +9,8 @@
 #define _PyPerfBase_BYTECODE(frame) _PyCode_CODE((frame)->f_code)
 #define _PyPerfBase_SHOWN_INSTRUCTION(frame) ((frame)->prev_instr)
 #define _PyPerfBase_GENERATOR_CODE(generator) ((generator)->gi_code)
+#define _PyPerfBase_GENERATOR_FRAME(generator) \
+    ((_PyInterpreterFrame *)(generator)->gi_iframe)
 #define _PyPerfBase_HASH(bytes, length) _Py_HashBytes(bytes, length)
 #define _PyPerfBase_DEPTH(tstate) \
     ((tstate)->recursion_limit - (tstate)->recursion_remaining)
@@ -26,6 +28,8 @@
     PyThread_acquire_lock(_PyRuntime.interpreters.mutex, WAIT_LOCK)
 #define _PyPerfBase_UNLOCK_THREADS() \
     PyThread_release_lock(_PyRuntime.interpreters.mutex)
+#define _PyPerfBase_BEGIN_CRITICAL_SECTION(object) {
+#define _PyPerfBase_END_CRITICAL_SECTION() }
 
 /* Pending calls are the main thread's, but lead other threads there, too. */
 #define _PyPerfBase_SAFE_POINT \

@@ -14,7 +14,7 @@ import threading
 import unittest
 from asyncio import tasks
 
-from test.support import perf_jitdump
+from test.support import perf_base, perf_jitdump
 from test.support.perf_helper import (remove_own_map_at_exit,
                                       requires_trampoline)
 from test.support.perf_walk import (PerfTestCase, StackChecker,
@@ -33,7 +33,8 @@ class TaskChecker(StackChecker):
         self.kinds = {}                 # task: what its name looks like
 
     def above(self, frame):
-        return [f"py::<task>:{kind}" for task, kind in self.kinds.items()
+        return [f"py::<task>:{kind}"
+                for task, kind in list(self.kinds.items())
                 if task.get_coro().cr_frame is frame]
 
 
@@ -50,9 +51,15 @@ class TaskTestCase(PerfTestCase):
         """Create a task; kind: its symbol's end, if it is to have one."""
         loop = asyncio.get_running_loop()
         task = Task(coroutine, loop=loop, name=name)
-        if kind is not None:
-            self.checker.kinds[task] = kind
+        self.expect(task, kind)
         return task
+
+    def expect(self, task, kind):
+        if kind is not None and (perf_base.STEPS_OF_PYTHON_TASKS_BY_C
+                                 or isinstance(task, asyncio.Task)):
+            self.checker.kinds[task] = kind
+        else:
+            self.checker.kinds.pop(task, None)
 
     def run_tasks(self, *names_and_kinds, Task=asyncio.Task):
         """Let a task with each name make three steps."""
@@ -166,19 +173,20 @@ class StepTest(TaskTestCase):
         self.repeat(lambda: asyncio.run(main()), checks=4)
 
     def test_name_that_changes(self):
-        async def work():
-            task = asyncio.current_task()
+        async def work(new_task):
+            task = await new_task
             for name in "first", None, "second", "Task-7":
                 if name is not None:
                     task.set_name(name)
                     await asyncio.sleep(0)
-                    self.checker.kinds.pop(task, None)
-                    if name != "Task-7":
-                        self.checker.kinds[task] = name
+                    self.expect(task, name if name != "Task-7" else None)
                 self.check()
 
         async def main():
-            await self.create_task(work(), Task=self.Task)
+            new_task = asyncio.get_running_loop().create_future()
+            task = self.create_task(work(new_task), Task=self.Task)
+            new_task.set_result(task)
+            await task
 
         self.repeat(lambda: asyncio.run(main()), checks=4)
 
@@ -222,9 +230,8 @@ class StepTest(TaskTestCase):
                     checkers[name].check(depth=3)
 
             async def main():
-                task = self.Task(work(), loop=asyncio.get_running_loop(),
-                                 name=name)
-                checkers[name].kinds[task] = name
+                task = self.create_task(work(), name, name, self.Task)
+                checkers[name].kinds = self.checker.kinds
                 await task
 
             asyncio.run(main())
@@ -266,6 +273,7 @@ class PythonStepTest(StepTest):
 class EagerTest(TaskTestCase):
 
     Task = asyncio.Task
+    current_task = staticmethod(asyncio.current_task)
 
     def test_eager(self):
         # A step of the outer task is interrupted by one of the inner task.
@@ -287,7 +295,7 @@ class EagerTest(TaskTestCase):
             Task = functools.partial(self.Task, eager_start=True)
 
             async def starts():
-                self.checker.kinds[asyncio.current_task()] = name
+                self.expect(self.current_task(), name)
                 await coroutine
 
             return self.create_task(starts(), name, name, Task)
@@ -301,6 +309,9 @@ class EagerTest(TaskTestCase):
 class EagerPythonTest(EagerTest):
 
     Task = tasks._PyTask
+    current_task = staticmethod(
+        asyncio.current_task if perf_base.STEPS_OF_PYTHON_TASKS_BY_C
+        else tasks._py_current_task)
 
 
 also_with_details(globals())

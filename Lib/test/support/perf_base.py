@@ -28,6 +28,9 @@ HAS_NO_GIL = KEEPS_MEMORY
 # The kernel knows the names that threads give themselves, as far as they fit.
 NAMES_THREADS = sys.version_info >= (3, 14)
 
+# asyncio's tasks that are written in Python enter their steps by C.
+STEPS_OF_PYTHON_TASKS_BY_C = sys.version_info < (3, 14)
+
 # The file of a program that another interpreter of the process is given.
 FILE_IN_INTERPRETER = ("<script>" if sys.version_info >= (3, 14)
                        else "<string>")

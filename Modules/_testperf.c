@@ -18,6 +18,7 @@
 #include "pycore_frame.h"         // _PyInterpreterFrame
 #include "pycore_perf_arch.h"
 #include "pycore_perf_base.h"
+#include "pycore_perf_tasks.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -953,6 +954,28 @@ testperf_set_persist_after_fork(PyObject *Py_UNUSED(module), PyObject *enable)
         PyUnstable_PerfTrampoline_SetPersistAfterFork(is_true));
 }
 
+/* --- Tasks --------------------------------------------------------------- */
+
+PyDoc_STRVAR(step_doc,
+"step(task) -> what its coroutine yields\n"
+"\n"
+"Make a step of an object with the attributes _name and _coro, as an event\n"
+"loop does of a task that is written in Python.");
+
+static PyObject *
+testperf_step(PyObject *Py_UNUSED(module), PyObject *task)
+{
+    PyObject *coroutine = PyObject_GetAttrString(task, "_coro");
+    if (coroutine == NULL) {
+        return NULL;
+    }
+    _PyPerfTasks_ENTER_OBJECT(task);
+    PyObject *result = PyObject_CallMethod(coroutine, "send", "O", Py_None);
+    _PyPerfTasks_LEAVE();
+    Py_DECREF(coroutine);
+    return result;
+}
+
 /* --- Faults; see Modules/_testperf_faults.c ------------------------------ */
 
 PyDoc_STRVAR(stop_faults_doc,
@@ -1002,6 +1025,7 @@ static PyMethodDef testperf_methods[] = {
      PyDoc_STR("copy_perf_map_file(path) -> 0")},
     {"compile_code", testperf_compile_code, METH_O, NULL},
     {"set_persist_after_fork", testperf_set_persist_after_fork, METH_O, NULL},
+    {"step", testperf_step, METH_O, step_doc},
     {"stop_faults", testperf_stop_faults, METH_NOARGS, stop_faults_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -2,9 +2,9 @@
  * py::<co_qualname>:<co_filename>, and a task of asyncio, py::<task>:<kind>
  *
  * Called by Python/perf_labels.c when a code object or a task runs for the
- * first time, with the GIL held.  The same rules for the name that a JIT compiler gives:
- * called by Python/perf_map.c, without the GIL.  Allocates nothing, raises
- * nothing, keeps no state.
+ * first time, with the GIL held.  The same rules for the name that a JIT
+ * compiler gives: called by Python/perf_map.c, without the GIL.  Allocates
+ * nothing, raises nothing, keeps no state.
  *
  * Profilers take one line per symbol, as UTF-8.  What would break the line or
  * the encoding is written as Python would write it in a string literal.

@@ -1,7 +1,7 @@
 /* Tasks of asyncio's event loops: which coroutine is to have its task's label
  * above its own.
  *
- * A step of a task resumes its coroutine, from C, as it would resume any other.
+ * A step of a task resumes its coroutine from C, as it would resume any other.
  * So Modules/_asynciomodule.c announces the step, and Python/perf_hook.c takes
  * the label when that very coroutine is entered.  Between the two only other
  * functions can run that the step has called.

@@ -23,8 +23,8 @@ extern "C" {
 struct _PyInterpreterFrame;
 
 /* For _asynciomodule.c.  This thread is about to make a step of task, from now
- * to LEAVE().  name: where a task that is written in C keeps its name, which is
- * no str if nobody chose it.  name and coroutine may be NULL. */
+ * to LEAVE().  name: where a task that is written in C keeps its name, which
+ * is no str if nobody chose it.  That and coroutine may be NULL. */
 #  define _PyPerfTasks_ENTER(task, name, coroutine) \
     do { \
         if (_PyPerfTasks_MayBeShown()) { \

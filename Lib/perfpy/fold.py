@@ -9,9 +9,9 @@ The functions by which the interpreter imports a module become one mark,
 "(import)".
 
 The stack of a task of asyncio begins with the task, if its name was chosen, or
-with its coroutine, and that of a callback with this: who has started the event loop, and its own functions, are
-the same for all of them.  What the loop itself does, or waits for, is below
-the mark "(event loop)".
+with its coroutine, and that of a callback with this: who has started the event
+loop, and its own functions, are the same for all of them.  What the loop
+itself does, or waits for, is below the mark "(event loop)".
 
 A stack without Python functions stays as it is.  There the internals are all
 there is to see.  Marks stay everywhere.

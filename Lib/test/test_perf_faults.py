@@ -43,7 +43,7 @@ LIBRARY = pathlib.Path(_testperf.__file__).with_name("testperf_faults.so")
 OBJECTS = {
     "perf_process": "Python", "perf_file": "Python", "perf_map": "Python",
     "perf_jitdump": "Python", "perf_labels": "Python",
-    "perf_lines": "Python",
+    "perf_lines": "Python", "perf_tasks": "Python",
     "perf_trampoline": "Python", "perf_sys": "Python", "perf_hook": "Python",
     "codesymbol": "Objects", "hashtable": "Python",
 }
@@ -61,7 +61,8 @@ LETTERS = {
 CANNOT_FAIL = {
     "free", "getenv", "geteuid", "getpid", "syscall",   # syscall: gettid()
     "memchr", "memcmp", "memcpy", "memset", "strchr", "strcmp", "strcpy",
-    "strlen", "strncmp", "strrchr", "strtoull", "strtoul", "strerror",
+    "strlen", "strncmp", "strrchr", "strspn", "strtoull", "strtoul",
+    "strerror",
     "wcscmp", "wcscspn", "wcslen", "wcsncmp", "sprintf", "snprintf",
     "__errno_location", "abort", "__assert_fail",
     "sysconf",                                  # of constants of the system
@@ -106,6 +107,12 @@ def attempt(function, *args, **kwargs):
 def activate(back_end=BACK_END):
     attempt(sys.activate_stack_trampoline, back_end, lines=way == "sys")
 
+class Task:
+    pass
+
+def steps():
+    yield
+
 def work(phase):
     for kind in "plain", "as_key", "long" + 40_000 * "g":
         name = f"{{phase}}_{{kind}}"
@@ -115,7 +122,12 @@ def work(phase):
         else:
             print(name[:20], function())
         if sys.is_stack_trampoline_active():
-            called.append(name)
+            called.append(f"py::{{name}}:made")
+    task = Task()
+    task._name, task._coro = phase, steps()
+    _testperf.step(task)
+    if sys.is_stack_trampoline_active():
+        called.append(f"py::<task>:{{phase}}")
     try:
         [].pop(sum(number for number in range(3)))
     except IndexError as error:
@@ -129,8 +141,7 @@ def missing():
             data = file.read()
     except FileNotFoundError:
         data = b""
-    return [name[:20] for name in called
-            if f"py::{{name}}:made".encode() not in data]
+    return [symbol[:30] for symbol in called if symbol.encode() not in data]
 
 def leave_stale_files():
     for path in PATH.values():

@@ -1,7 +1,7 @@
 """Native profilers see asyncio's tasks by the names that were chosen for them.
 
-The stack of a step of such a task has py::<task>:KIND above the coroutine; that
-of any other task has not.  See test_perf_walk for how the tests look.
+The stack of a step of such a task has py::<task>:KIND above the coroutine;
+that of any other task has not.  See test_perf_walk for how the tests look.
 """
 
 import asyncio

@@ -76,6 +76,10 @@ static struct {
     uint32_t room;              /* for each new symbol */
     _PyPerf_offset unknown;     /* label of "py::<unknown>" */
     unsigned int task_kinds;    /* how many have a symbol */
+    struct {
+        Py_hash_t hash;         /* of a name: two with the same are equal... */
+        _PyPerf_offset offset;
+    } recent_tasks[64];         /* ...and found here if they are */
 } labels;
 
 
@@ -520,10 +524,16 @@ int
 _PyPerfLabels_OfTask(PyObject *name, _PyPerf_offset *offset,
                      const _PyPerfSymbol **is_new)
 {
+    const Py_hash_t hash = PyObject_Hash(name);
+    const size_t place = (size_t)hash % Py_ARRAY_LENGTH(labels.recent_tasks);
+    *is_new = NULL;
+    *offset = labels.recent_tasks[place].offset;
+    if (*offset != 0 && labels.recent_tasks[place].hash == hash) {
+        return 0;
+    }
     char text[_PyCode_TASK_SIZE];
     _PyPerfSymbol symbol = {.name = text};
     symbol.length = (uint32_t)_PyCode_TaskSymbol(name, text, sizeof(text));
-    *is_new = NULL;
     if (labels.task_kinds >= MAX_TASK_KINDS
         && _Py_hashtable_get(labels.table, &symbol) == NULL) {
         symbol.length = (uint32_t)_PyCode_TaskSymbol(NULL, text, sizeof(text));
@@ -534,6 +544,8 @@ _PyPerfLabels_OfTask(PyObject *name, _PyPerf_offset *offset,
         return -1;
     }
     labels.task_kinds += *is_new != NULL;
+    labels.recent_tasks[place].hash = hash;
+    labels.recent_tasks[place].offset = *offset;
     return 0;
 }
 

@@ -19,37 +19,11 @@
 
 #include <stdbool.h>
 
-#define THREAD_LOCAL \
-    static __thread __attribute__((tls_model("initial-exec")))
-
 /* The step that was announced, until it begins. */
-THREAD_LOCAL struct {
+static __thread __attribute__((tls_model("initial-exec"))) struct {
     const _PyInterpreterFrame *frame;   /* the coroutine's, or NULL */
     uintptr_t label;
 } announced;
-
-/* Labels that this thread has asked for.  Names differ if their hashes do, and
-   to have both hash and length in common is as good as being equal. */
-THREAD_LOCAL struct {
-    Py_hash_t hash;
-    Py_ssize_t length;
-    uintptr_t label;
-} known[16];
-
-static uintptr_t
-label_of(PyObject *name)
-{
-    const Py_hash_t hash = PyObject_Hash(name);
-    const Py_ssize_t length = PyUnicode_GET_LENGTH(name);
-    const size_t place = (size_t)hash % Py_ARRAY_LENGTH(known);
-    if (known[place].hash != hash || known[place].length != length
-        || known[place].label == 0) {
-        known[place].hash = hash;
-        known[place].length = length;
-        known[place].label = _PyPerfTrampoline_TaskLabel(name);
-    }
-    return known[place].label;
-}
 
 /* Does the name say anything?  asyncio calls tasks Task-1 and so on. */
 static bool
@@ -104,7 +78,8 @@ enter(PyObject *name, PyObject *coroutine)
         && _PyPerfHook_IsInstalled(_PyInterpreterState_GET())) {
         frame = frame_to_resume(coroutine);
     }
-    announce(frame, frame != NULL ? label_of(name) : 0);
+    announce(frame, frame != NULL ? _PyPerfTrampoline_TaskLabel(name)
+                                  : 0);
 }
 
 /* Without a GIL, another thread may change the name. */

@@ -36,6 +36,7 @@ static PyObject *_PyEval_EvalFrameDefault(PyThreadState *tstate,
 #define _PyEval_NoToolsForUnwind no_tools_for_unwind
 static bool no_tools_for_unwind(PyThreadState *tstate);
 
+_PyPerfBase_OPTIMIZE
 #include "ceval.c"
 
 _PyPerfSystem_ALIAS(CEVAL_EVALUATOR, _PyEval_EvalFrameDefault);

@@ -55,6 +55,8 @@ extern "C" {
  *     defined if there are other ways to let the process do something.
  *     pycore_ceval.h and pycore_interp.h have to be included
  * _PyPerfBase_BREAK(tstate)   makes a thread come there that has the GIL
+ * _PyPerfBase_OPTIMIZE        a pragma for the compiler of our evaluators, or
+ *     nothing
  * _PyPerfBase_TAIL_CALLS      is each instruction a function that jumps to the
  *     next one's?  0 unless the base says otherwise
  *
@@ -78,6 +80,15 @@ extern "C" {
 #endif
 #ifndef _PyPerfBase_BEFORE_HOOK
 #  define _PyPerfBase_BEFORE_HOOK(interp) ((void)(interp))
+#endif
+/* GCC advises against this optimisation where there are computed gotos.  Where
+ * the evaluator is generated, it takes registers that calls preserve from
+ * variables that all instructions need: in 3.14, from next_instr. */
+#if !defined(_PyPerfBase_HAS_CFRAME) && defined(__GNUC__) \
+    && !defined(__clang__)
+#  define _PyPerfBase_OPTIMIZE _Pragma("GCC optimize (\"no-gcse\")")
+#else
+#  define _PyPerfBase_OPTIMIZE
 #endif
 #ifndef _PyPerfBase_TAIL_CALLS
 #  define _PyPerfBase_TAIL_CALLS 0

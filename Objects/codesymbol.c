@@ -234,18 +234,20 @@ skip(const Text *text, Py_ssize_t start, bool (*is_such)(Py_UCS4))
 static Py_ssize_t
 skip_hex(const Text *text, Py_ssize_t start)
 {
-    const Py_ssize_t end = skip(text, start, is_hex_digit);
-    if (end - start < MIN_HEX_LENGTH
-        || Py_UNICODE_ISALNUM(character(text, start - 1))
-        || Py_UNICODE_ISALNUM(character(text, end))) {
+    Py_ssize_t end = start;
+    Py_ssize_t next = skip(text, start, is_hex_digit);
+    if (next - start < MIN_HEX_LENGTH
+        || Py_UNICODE_ISALNUM(character(text, start - 1))) {
         return start;
     }
-    Py_ssize_t next = end;
-    while (character(text, next) == '-'
-           && is_hex_digit(character(text, next + 1))) {
-        next = skip(text, next + 1, is_hex_digit);
+    while (next > end && !Py_UNICODE_ISALNUM(character(text, next))) {
+        end = next;
+        if (character(text, end) == '-') {
+            const Py_ssize_t group = skip(text, end + 1, is_hex_digit);
+            next = group > end + 1 ? group : end;
+        }
     }
-    return Py_UNICODE_ISALNUM(character(text, next)) ? end : next;
+    return end;
 }
 
 static Py_ssize_t

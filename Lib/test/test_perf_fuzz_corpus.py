@@ -29,11 +29,21 @@ sys.path[:0] = {[str(FUZZ), str(pathlib.Path(_testperf.__file__).parent)]!a}
 import shutil
 import fuzz_model, _testperf
 
+class Task:
+    pass
+
+def steps():
+    yield
+
 target, back_end = sys.argv[1:]
 for path in (fuzz_model.CORPUS / target).iterdir():
     for operation, *arguments in fuzz_model.decode(path.read_bytes()):
         if operation == "symbol":
             run(*arguments)
+        elif operation == "task":
+            task = Task()
+            task._name, task._coro = arguments[0], steps()
+            _testperf.step(task)
         elif operation == "entry":
             _testperf.write_perf_map_entry(*arguments)
         elif operation == "close" and target == "map":
@@ -52,9 +62,12 @@ def operations(target):
 
 
 def symbols(target):
-    return {fuzz_model.symbol_of(*arguments)
-            for operation, *arguments in operations(target)
-            if operation == "symbol"}
+    symbol_of = {"symbol": fuzz_model.symbol_of,
+                 "task": fuzz_model.task_symbol}
+    found = {symbol_of[operation](*arguments)
+             for operation, *arguments in operations(target)
+             if operation in symbol_of}
+    return found - {None}
 
 
 def setUpModule():

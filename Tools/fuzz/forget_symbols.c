@@ -40,6 +40,8 @@ forget_symbols(void)
     labels.last_text = NULL;
     labels.text_room = 0;
     labels.unknown = 0;
+    labels.task_kinds = 0;
+    memset(labels.recent_tasks, 0, sizeof(labels.recent_tasks));
     if (labels.end != 0) {
         labels.next_free = arena_start();
     }

@@ -25,7 +25,7 @@ from perf_jitdump import JIT_CODE_LOAD, JIT_CODE_UNWINDING_INFO
 # --- The writers -------------------------------------------------------------
 
 MAX_TEXT = 20_000
-OPERATIONS = ("symbol", "symbol", "entry", "hold", "release", "close",
+OPERATIONS = ("symbol", "task", "entry", "hold", "release", "close",
               "switch to perf", "switch to perf_jit")
 
 
@@ -64,13 +64,16 @@ class _Input:
 def decode(data):
     """Yield the operations in an input for a writer, as tuples:
 
-    ("symbol", qualname, filename), ("entry", start, size, bytes), ("hold",)...
+    ("symbol", qualname, filename), ("task", name),
+    ("entry", start, size, bytes), ("hold",)...
     """
     source = _Input(data)
     while source.rest:
         operation = OPERATIONS[source.take(1) % len(OPERATIONS)]
         if operation == "symbol":
             yield operation, source.take_string(), source.take_string()
+        elif operation == "task":
+            yield operation, source.take_string()
         elif operation == "entry":
             yield (operation, source.take(8), source.take(4),
                    source.take_c_string())
@@ -90,6 +93,20 @@ def escaped(text):
 
 def symbol_of(qualname, filename):
     return escaped(f"py::{qualname}:{filename}")
+
+
+_NUMBERS = re.compile(
+    "0x[0-9a-fA-F]*"
+    r"|(?<![^\W_])[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]+)*(?![^\W_])"
+    "|[0-9]+")
+
+
+def task_symbol(name):
+    """Return the symbol of a task, or None if its name says nothing."""
+    if re.fullmatch("(Task-)?[0-9]*", name):
+        return None
+    kind = _NUMBERS.sub("#", name[:200])
+    return escaped(f"py::<task>:{kind}{'...' * (len(name) > 200)}")
 
 
 def entry_name(name):

@@ -1,7 +1,7 @@
 /* Feeds names of any kind to the writers of symbols, for libFuzzer.
  *
- * An input is a list of operations: announce a code object's symbol, write a
- * JIT compiler's entry, hold, release, close, switch.  fuzz_model.py decodes
+ * An input is a list of operations: announce the symbol of a code object or of
+ * a task, write a JIT compiler's entry, hold, release, close, switch.  fuzz_model.py decodes
  * it in the same way.  A target, map.c or jitdump.c, is linked to this file
  * and checks what came to be in its file, each time that it must be whole.
  *
@@ -148,6 +148,42 @@ announce_symbol(Input *input, Expectation *expected)
     Py_DECREF(qualname);
 }
 
+static bool
+is_expected(const Expectation *expected, PyObject *symbol)
+{
+    for (size_t i = 0; i < expected->length; i++) {
+        if (expected->items[i].is_symbol
+            && same_bytes(expected->items[i].name, symbol)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+announce_task(Input *input, Expectation *expected)
+{
+    PyObject *name = take_string(input);
+    PyObject *symbol = task_symbol(name);
+    if (!is_expected(expected, symbol)) {
+        if (expected->task_kinds < MOST_TASK_KINDS) {
+            expected->task_kinds++;
+        }
+        else {
+            Py_SETREF(symbol, task_symbol(NULL));
+        }
+    }
+    const uintptr_t label = _PyPerfTrampoline_TaskLabel(name);
+    if (_PyPerfTrampoline_TaskLabel(name) != label) {
+        fail("a task's label has changed");
+    }
+    expect_symbol(expected, (Expected){
+        .start = label - _PyPerfLabels_SIZE / 2, .size = _PyPerfLabels_SIZE,
+        .name = symbol, .is_symbol = true,
+        .has_room = strcmp(current, "perf_jit") == 0});
+    Py_DECREF(name);
+}
+
 static void
 write_entry(Input *input, Expectation *expected)
 {
@@ -175,8 +211,10 @@ run_operation(Input *input, Expectation *expected)
     const bool was_on = is_on();
     switch (take(input, 1) % 8) {
     case 0:
-    case 1:
         announce_symbol(input, expected);
+        break;
+    case 1:
+        announce_task(input, expected);
         break;
     case 2:
         write_entry(input, expected);
@@ -221,7 +259,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     Input input = {data, data + size};
-    Expectation expected = {NULL, 0};
+    Expectation expected = {NULL, 0, 0};
 
     switch_to(target.back_end);
     /* The symbol of those that get none for lack of memory. */

@@ -42,6 +42,10 @@ extern PyObject *take_c_string(Input *input);
 extern PyObject *symbol_of(PyObject *qualname, PyObject *filename);
 extern PyObject *entry_name(PyObject *c_string);
 
+/* The same of a task's name, or with NULL of any that comes too late. */
+extern PyObject *task_symbol(PyObject *name);
+#define MOST_TASK_KINDS 500
+
 /* A code object, by code.replace() with these arguments, whose reference is
  * taken over. */
 extern PyCodeObject *changed_code(PyObject *changes);
@@ -66,7 +70,7 @@ typedef struct {
     uintptr_t start;
     unsigned int size;
     PyObject *name;             /* bytes, by the rules for names */
-    bool is_symbol;             /* of a code object; or a JIT's entry */
+    bool is_symbol;             /* of code or a task; or a JIT's entry */
     bool has_room;              /* for the unwind information of a jitdump */
     bool is_found;              /* for the target's use */
 } Expected;
@@ -75,6 +79,7 @@ typedef struct {
 typedef struct {
     Expected *items;
     size_t length;
+    size_t task_kinds;
 } Expectation;
 
 /* Return what is expected to be so and mark it as found.  Fails if there is

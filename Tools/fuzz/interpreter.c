@@ -155,6 +155,41 @@ symbol_of(PyObject *qualname, PyObject *filename)
     return symbol;
 }
 
+/* Numbers, as a regular expression of Python's. */
+static PyObject *numbers;
+
+static void
+compile_numbers(void)
+{
+    PyObject *re = must(PyImport_ImportModule("re"));
+    numbers = must(PyObject_CallMethod(
+        re, "compile", "s",
+        "0x[0-9a-fA-F]*"
+        "|(?<![^\\W_])[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]+)*(?![^\\W_])"
+        "|[0-9]+"));
+    Py_DECREF(re);
+}
+
+/* Calls no function that is written in Python: it would get a symbol. */
+PyObject *
+task_symbol(PyObject *name)
+{
+    if (name == NULL) {
+        return must(PyBytes_FromString("py::<task>:..."));
+    }
+    PyObject *start = must(PyUnicode_Substring(name, 0, 200));
+    PyObject *kind = must(PyObject_CallMethod(numbers, "sub", "sO", "#",
+                                              start));
+    PyObject *text = must(PyUnicode_FromFormat(
+        "py::<task>:%U%s", kind,
+        PyUnicode_GET_LENGTH(name) > 200 ? "..." : ""));
+    PyObject *symbol = escaped(text);
+    Py_DECREF(text);
+    Py_DECREF(kind);
+    Py_DECREF(start);
+    return symbol;
+}
+
 /* A byte that is no UTF-8 is escaped as a byte. */
 PyObject *
 entry_name(PyObject *c_string)
@@ -247,6 +282,7 @@ LLVMFuzzerInitialize(int *Py_UNUSED(argc), char ***Py_UNUSED(argv))
     if (PyStatus_Exception(status)) {
         Py_ExitStatusException(status);
     }
+    compile_numbers();
     template = must(PyCode_NewEmpty("file", "function", 1));
     return 0;
 }

@@ -2,8 +2,9 @@
  *
  * An input is a list of operations: announce the symbol of a code object or of
  * a task, write a JIT compiler's entry, hold, release, close, switch.
- * fuzz_model.py decodes it in the same way.  A target, map.c or jitdump.c, is linked to this file
- * and checks what came to be in its file, each time that it must be whole.
+ * fuzz_model.py decodes it in the same way.  A target, map.c or jitdump.c, is
+ * linked to this file and checks what came to be in its file, each time that
+ * it must be whole.
  *
  * What must be there is worked out here, by other means than the writers use:
  * characters are escaped one by one, and CPython encodes the rest.

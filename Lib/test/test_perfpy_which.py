@@ -6,13 +6,16 @@ import os
 import shlex
 import subprocess
 import sys
+import sysconfig
 import unittest
 from test.support.perfpy_case import RecordingTestCase, clean_environment
 
 from perfpy import cli
 from perfpy.interpreter import ask
 
-STOCK = "/usr/bin/python3.11"
+# Distributions' interpreters: of the version, and one without -X perf.
+STOCK = "/usr/bin/python%d.%d" % sys.version_info[:2] + sys.abiflags
+WITHOUT_PERF = "/usr/bin/python3.11"
 SHOW = "print(sys.prefix, sys.executable, sys.flags.dev_mode, sys.argv[1:])"
 
 
@@ -85,18 +88,20 @@ class WhichTest(RecordingTestCase):
         self.assertNotIn(directory + " ", result.stdout)
 
     def test_interpreter_that_names_nothing(self):
+        if not os.path.exists(WITHOUT_PERF):
+            self.skipTest(f"there is no {WITHOUT_PERF}")
+        result = self.run_perfpy("--python", WITHOUT_PERF, "-c",
+                                 "sum(range(10**6))")
+        self.assertIn(f"{WITHOUT_PERF} has no -X perf, so there are C "
+                      "functions only; --python names another",
+                      result.stderr)
+
+    def need_stock(self):
         if not os.path.exists(STOCK):
             self.skipTest(f"there is no {STOCK}")
-        result = self.run_perfpy("--python", STOCK, "-c",
-                                 "sum(range(10**6))")
-        self.assertIn(f"{STOCK} has no -X perf, so there are C functions "
-                      "only; --python names another", result.stderr)
 
     def test_environment_of_another_interpreter(self):
-        if not os.path.exists(STOCK):
-            self.skipTest(f"there is no {STOCK}")
-        if sys.version_info[:2] != (3, 11):
-            self.skipTest(f"{STOCK} is another version")
+        self.need_stock()
         directory = self.environment(STOCK)
         result = self.run_perfpy(
             self.script(SHOW + "\ndef inner(): busy()\ninner()"),
@@ -139,8 +144,7 @@ class WhichTest(RecordingTestCase):
 
     def test_environment_whose_library_is_not_for_ours(self):
         # Another build may have in its program what ours has in the library.
-        if sys.version_info[:2] != (3, 11) or not os.path.exists(STOCK):
-            self.skipTest(f"there is no {STOCK} of this version")
+        self.need_stock()
         directory = self.environment(STOCK)
         result = self.run_perfpy(
             self.script("import os, ssl, sys; print(os.__file__)"),
@@ -170,11 +174,11 @@ class WhichTest(RecordingTestCase):
         return path
 
     def test_no_file_of_the_environment_changes(self):
-        if sys.version_info[:2] != (3, 11) or not os.path.exists(STOCK):
-            self.skipTest(f"there is no {STOCK} of this version")
+        self.need_stock()
         directory = self.environment(STOCK)
         # That was never imported, as after `uv pip install`.
-        library = self.write("env/lib/python3.11/site-packages/greeting.py",
+        packages = sysconfig.get_path("purelib", "venv", {"base": "env"})
+        library = self.write(f"{packages}/greeting.py",
                              f"import sys\n{SHOW}\n")
         self.write("env/bin/greet", f"#!{directory}/bin/python\n"
                    "import greeting\nsum(range(3_000_000))\n")

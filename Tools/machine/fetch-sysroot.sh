@@ -11,11 +11,12 @@
 # usage: Tools/machine/fetch-sysroot.sh HOST DIRECTORY [PACKAGE...]
 #
 # HOST is what configure's --host is, such as aarch64-linux-gnu.  Fetches the
-# libraries that Tools/machine/packages.txt lists for a build, and each PACKAGE,
-# which may be one of the release's backports, such as
-# linux-perf/bookworm-backports.
+# libraries that Tools/machine/packages.txt lists for a build of any base, as they
+# share the directory, and each PACKAGE, which may be one of the release's
+# backports, such as linux-perf/bookworm-backports.
 set -eu
 cd "$(dirname "$0")/../.."
+. Tools/base/base.sh
 . Tools/machine/private-apt.sh
 
 fail() {
@@ -37,9 +38,10 @@ command -v apt-get >/dev/null || fail \
 arch=$(dpkg-architecture --host-type "$host" -qDEB_HOST_ARCH 2>/dev/null) ||
     fail "Debian has no architecture that is called $host"
 # shellcheck disable=SC2046  # a list of words
-set -- "$@" $(awk -F ' *[|] *' '$1 == "build" && $2 ~ /-dev$/ && $2 !~ /^dpkg/ {
-                  print $2
-              }' Tools/machine/packages.txt)
+set -- "$@" $(awk -F ' *[|] *' -v purposes=" build $(base_names | paste -sd ' ') " '
+                  index(purposes, " " $1 " ") && $2 ~ /-dev$/ && $2 !~ /^dpkg/ {
+                      print $2
+                  }' Tools/machine/packages.txt)
 
 entries_of() {
     with_suite "$release$1" "$2" | any_arch

@@ -418,6 +418,7 @@ class FailureTest(MapTestCase):
                 self.assertIn(os.strerror(errno.EFBIG), result.stderr)
                 self.check_cut_map(result.map, 19000)
 
+    @not_emulated("it writes a file when a program reads /proc/self/maps")
     def test_file_size_limit_from_the_start(self):
         for limit in 0, 10:
             with self.subTest(limit=limit):

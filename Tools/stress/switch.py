@@ -27,6 +27,7 @@ from test.support import perf_interpreters as interpreters
 
 THREADS = 4
 BACK_ENDS = "perf", "perf_jit"
+SECONDS_AN_END = 300
 
 
 # --- What the threads do -----------------------------------------------------
@@ -214,8 +215,13 @@ def end_many(ends):
         with subprocess.Popen([sys.executable, *options, __file__,
                                "--end-among-daemons", back_end],
                               stderr=subprocess.PIPE) as process:
-            _, errors = process.communicate()
-        remove_map(process.pid)
+            try:
+                _, errors = process.communicate(timeout=SECONDS_AN_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                sys.exit(f"switch: interpreter {number} does not end")
+            finally:
+                remove_map(process.pid)
         if process.returncode != 0 or errors:
             sys.exit(f"switch: interpreter {number} ended with "
                      f"{process.returncode}:\n{errors.decode()}")

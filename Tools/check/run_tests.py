@@ -76,7 +76,9 @@ RESOURCES = "all,-audio,-gui,-largefile,-network,-urlfetch"
 SECONDS_A_FILE = 1200
 
 SUMMARY = re.compile(r"^(?:All )?(\d+) (re-run )?tests? ?(.*?)[.:]$")
-SKIPPED = re.compile(r"^(?:.*\] )?(test_\w+) skipped -- (.*)$")
+# Not what else is running meanwhile, which stands in the same place.
+SKIPPED = re.compile(
+    r"^(?:.*\] )?(test_\w+) skipped -- (?!running \(\d+\): )(.*)$")
 
 
 def test_directory():

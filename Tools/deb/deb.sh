@@ -62,7 +62,7 @@ export SOURCE_DATE_EPOCH DEB_BUILD_OPTIONS="$options"
 interpreter_sources() {
     echo "$version $options" | sed 's/ *parallel=[^ ]*//'
     # shellcheck disable=SC2046  # names of patches have no spaces
-    sha256sum Lib/perfpy/VERSION $(series) \
+    sha256sum Lib/perfpy/VERSION Tools/deb/config.site $(series) \
         $(Tools/patches/overlay-files.sh Include Modules Objects Python)
 }
 
@@ -113,7 +113,8 @@ write_package() {
         tar -xf - -C "$source"
     cp CHANGELOG.rst "$source"
     fill perfpy >"$source/bin/perfpy"
-    cp Tools/deb/check-interpreter Tools/deb/dtrace "$source/bin"
+    cp Tools/deb/check-interpreter Tools/deb/config.site Tools/deb/dtrace \
+        "$source/bin"
     fill perfpy.1 >"$source/man/perfpy.1"
     fill python-perf.1 >"$source/man/$package.1"
     for file in control rules; do

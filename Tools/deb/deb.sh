@@ -113,8 +113,9 @@ write_package() {
         tar -xf - -C "$source"
     cp CHANGELOG.rst "$source"
     fill perfpy >"$source/bin/perfpy"
-    cp Tools/deb/check-interpreter Tools/deb/config.site Tools/deb/dtrace \
-        "$source/bin"
+    for file in check-frame-pointers check-interpreter config.site dtrace; do
+        cp Tools/deb/$file "$source/bin"
+    done
     fill perfpy.1 >"$source/man/perfpy.1"
     fill python-perf.1 >"$source/man/$package.1"
     for file in control rules; do

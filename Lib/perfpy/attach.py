@@ -53,6 +53,42 @@ def map_of(pid):
     return f"/proc/{pid}/root/tmp/perf-{_innermost_pid(pid)}.map"
 
 
+def _started(pid):
+    """Return when the process was started, in seconds since 1970."""
+    with open("/proc/stat") as file:
+        boot = next(int(line.split()[1]) for line in file
+                    if line.startswith("btime "))
+    with open(f"/proc/{pid}/stat", errors="replace") as file:
+        ticks = int(file.read().rpartition(")")[2].split()[19])
+    return boot + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _has_open(pid, file):
+    """Return whether the process has the file open, given by its status."""
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            if os.path.samestat(os.stat(f"/proc/{pid}/fd/{number}"), file):
+                return True
+        except FileNotFoundError:
+            pass                # closed meanwhile
+    return False
+
+
+def _has_map(pid):
+    """Return whether it has a map.
+
+    A process that had the same number may have left one: that is older than
+    this process.  A clock that was set could say so of its own, which Python
+    keeps open.
+    """
+    name = map_of(pid)
+    try:
+        file = os.stat(name)
+    except FileNotFoundError:
+        return False
+    return file.st_mtime >= _started(pid) - 1 or _has_open(pid, file)
+
+
 def _mapped(pid):
     """Return the paths of files that it has mapped as code."""
     with open(f"/proc/{pid}/maps", errors="surrogateescape") as maps:
@@ -73,9 +109,8 @@ def find(pid):
             raise AttachError(f"process {pid} belongs to user {_user(owner)}; "
                               "become that user or root, for instance by sudo")
         program = os.readlink(f"/proc/{pid}/exe")
-        map_name = map_of(pid)
         jitdump = _mapped_jitdump(pid)
-        has_map = os.path.exists(map_name)
+        has_map = _has_map(pid)
     except (FileNotFoundError, ProcessLookupError) as error:
         raise AttachError(f"there is no process {pid}") from error
     except PermissionError as error:

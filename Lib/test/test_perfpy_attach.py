@@ -104,6 +104,22 @@ class AttachTest(AttachTestCase, RecordingTestCase):
         self.assertRegex(result.stderr, "does not name its Python functions.*"
                          "-X perf or PYTHONPERFSUPPORT=1")
 
+    def test_map_of_an_earlier_process(self):
+        # It had the same number.  One of this process's own may be as old, if
+        # the clock was set: it is open.
+        server = self.start()
+        path = f"/tmp/perf-{server.pid}.map"
+        with open(path, "w") as file:
+            file.write("1000 10 py::before:/srv/before.py\n")
+        os.utime(path, (1, 1))
+        result = self.perfpy("run", "--no-activate", "--attach",
+                             str(server.pid), status=125)
+        self.assertIn("does not name its Python functions", result.stderr)
+
+        server = self.start("-X", "perf")
+        os.utime(f"/tmp/perf-{server.pid}.map", (1, 1))
+        self.assertShown(self.attach(server.pid).profile, "serve", "busy")
+
     def test_children_but_not_perfpy_itself(self):
         child = subprocess.Popen(["sleep", "60"])
         self.addCleanup(child.wait)

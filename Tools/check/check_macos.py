@@ -24,7 +24,8 @@ ASSEMBLY = {"aarch64": "Python/asm_trampoline_aarch64.S",
             "x86_64": "Python/asm_trampoline_x86_64.S"}
 SOURCES = ["Objects/codesymbol.c", "Python/perf_file.c", "Python/perf_hook.c",
            "Python/perf_labels.c", "Python/perf_lines.c", "Python/perf_map.c",
-           "Python/perf_process.c", "Python/perf_trampoline.c",
+           "Python/perf_process.c", "Python/perf_tasks.c",
+           "Python/perf_trampoline.c",
            "Python/ceval_labelled.c", "Python/ceval_lines.c"]
 EVALUATORS = {"_PyEval_EvalFrameDefault_labelled",
               "_PyEval_EvalFrameDefault_lines"}

@@ -72,6 +72,7 @@ def compile_file(compiler, source, flags):
     run([compiler, *SANITIZERS, *flags, "-DPy_BUILD_CORE",
          f"-I{build}", f"-I{TOP}/tree/Include",
          f"-I{TOP}/tree/Include/internal",
+         f"-I{TOP}/tree/Include/internal/mimalloc",
          f'-DSTANDARD_LIBRARY="{TOP}/tree/Lib"',
          "-c", TOP / source, "-o", into])
     return into
@@ -87,15 +88,15 @@ def build_shared_objects(compiler):
 
 
 def build_writer(target, compiler):
-    library = TOP / "build" / "libpython3.11.a"
-    if not library.exists():
-        fail(f"there is no {library}; `./configure && make`, without "
-             "--enable-shared, makes it")
+    libraries = list((TOP / "build").glob("libpython3.*.a"))
+    if not libraries:
+        fail("there is no build/libpython3.X.a; `./configure && make`, "
+             "without --enable-shared, makes it")
     run([compiler, *SANITIZERS, "-fsanitize=fuzzer", "-Wl,--export-dynamic",
          "-o", BUILD / target, *build_shared_objects(compiler),
          *(compile_file(compiler, f"Tools/fuzz/{source}", [])
            for source in WRITERS[target]),
-         library, "-ldl", "-lm", "-lutil"])
+         *libraries, "-ldl", "-lm", "-lutil"])
 
 
 def fetch_atheris():

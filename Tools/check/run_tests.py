@@ -78,7 +78,7 @@ SECONDS_A_FILE = 1200
 SUMMARY = re.compile(r"^(?:All )?(\d+) (re-run )?tests? ?(.*?)[.:]$")
 # Not what else is running meanwhile, which stands in the same place.
 SKIPPED = re.compile(
-    r"^(?:.*\] )?(test_\w+) skipped -- (?!running \(\d+\): )(.*)$")
+    r"^(?:.*\] )?(test_\w+) skipped -- (?!running(?: \(\d+\))?: )(.*)$")
 
 
 def test_directory():

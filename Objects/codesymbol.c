@@ -188,9 +188,6 @@ _PyCode_Symbol(PyCodeObject *code, char *buffer, size_t size)
 
 /* --- Tasks --------------------------------------------------------------- */
 
-/* A name that is longer is cut. */
-#define MAX_KIND_LENGTH 200
-
 /* A shorter number in hexadecimal could be a word. */
 #define MIN_HEX_LENGTH 8
 
@@ -268,7 +265,7 @@ write_kind(Writer *writer, PyObject *name)
 {
     const Text text = {
         PyUnicode_KIND(name), PyUnicode_DATA(name),
-        Py_MIN(PyUnicode_GET_LENGTH(name), MAX_KIND_LENGTH)
+        Py_MIN(PyUnicode_GET_LENGTH(name), _PyCode_MAX_TASK_LENGTH)
     };
     for (Py_ssize_t i = 0; i < text.length; ) {
         const Py_ssize_t end = skip_number(&text, i);

@@ -78,8 +78,7 @@ enter(PyObject *name, PyObject *coroutine)
         && _PyPerfHook_IsInstalled(_PyInterpreterState_GET())) {
         frame = frame_to_resume(coroutine);
     }
-    announce(frame, frame != NULL ? _PyPerfTrampoline_TaskLabel(name)
-                                  : 0);
+    announce(frame, frame != NULL ? _PyPerfTrampoline_TaskLabel(name) : 0);
 }
 
 /* Without a GIL, another thread may change the name. */

@@ -148,7 +148,9 @@ extern size_t _PyCode_SymbolFile(PyCodeObject *code);
  * with # in the place of each number.  NULL: of any other.  At most
  * _PyCode_TASK_SIZE bytes with the NUL. */
 #define _PyCode_TASK "py::<task>:"
-#define _PyCode_TASK_SIZE (sizeof(_PyCode_TASK) + 6 * 200 + 3)
+#define _PyCode_MAX_TASK_LENGTH 200
+#define _PyCode_TASK_SIZE \
+    (sizeof(_PyCode_TASK) + 6 * _PyCode_MAX_TASK_LENGTH + 3)
 extern size_t _PyCode_TaskSymbol(PyObject *name, char *buffer, size_t size);
 
 /* The same for a name that somebody else gives: what is not UTF-8 is escaped,

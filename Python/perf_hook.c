@@ -95,7 +95,10 @@ shows_native(void)
    label. */
 #define MAX_LABELLED_DEPTH 2048
 #define SHARED_PART(size) ((size) / 4)
-#define NATIVE_PART(size) ((size) / 20)
+#define NATIVE_PART(size) Py_MAX((size) / 20, (size_t)FIRST_ENTRIES)
+
+/* What the first two entries need, threading's and the thread's function. */
+#define FIRST_ENTRIES 1536
 
 /* If nobody can tell how much of a stack is left. */
 #define ASSUMED_STACK_SIZE ((size_t)1 << 16)
@@ -107,7 +110,7 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
     uintptr_t native_floor;     /* ...nor these, if each has its own area */
     uintptr_t low;
     uintptr_t end;              /* above all of it */
-    size_t size;                /* 0: not measured yet */
+    size_t size;                /* of what may be used; 0: not measured yet */
     uintptr_t quick_floor;      /* shared_floor, unless something has to be
                                    looked at first: then nothing is above */
 } stack = {.quick_floor = UINTPTR_MAX};
@@ -133,9 +136,13 @@ measure_stack(void)
         stack.end = here + ASSUMED_STACK_SIZE;
         readable_end = here;
     }
+    stack.low = here - stack.size;
+    const uintptr_t limit = _PyPerfBase_STACK_LIMIT(_PyThreadState_GET());
+    if (stack.low < limit && limit < here) {
+        stack.size = here - limit;
+    }
     stack.shared_floor = here - SHARED_PART(stack.size);
     stack.shared_size = readable_end - stack.shared_floor;
-    stack.low = here - stack.size;
     stack.native_floor = here - NATIVE_PART(stack.size);
     stack.quick_floor = stack.shared_floor;
 }

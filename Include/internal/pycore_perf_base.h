@@ -48,6 +48,8 @@ extern "C" {
  * _PyPerfBase_MAY_ENTER(tstate)    will an evaluator that is entered now run,
  *     whatever is the limit of recursion through C?  Always, unless the base
  *     says otherwise
+ * _PyPerfBase_STACK_LIMIT(tstate)  where on the C stack the base ends recursion
+ *     through C; 0, unless the base says otherwise: where the stack ends
  * _PyPerfBase_BEFORE_HOOK(interp)      what has to be done before eval_frame
  *     takes the place of NULL; nothing unless the base says otherwise
  * _PyPerfBase_SAFE_POINT      members of a _PyPerf_Request: how another
@@ -77,6 +79,9 @@ extern "C" {
 
 #ifndef _PyPerfBase_MAY_ENTER
 #  define _PyPerfBase_MAY_ENTER(tstate) true
+#endif
+#ifndef _PyPerfBase_STACK_LIMIT
+#  define _PyPerfBase_STACK_LIMIT(tstate) ((void)(tstate), (uintptr_t)0)
 #endif
 #ifndef _PyPerfBase_BEFORE_HOOK
 #  define _PyPerfBase_BEFORE_HOOK(interp) ((void)(interp))

@@ -8,6 +8,7 @@
 #include "pycore_interpframe.h"   // _PyInterpreterFrame
 #include "pycore_optimizer.h"     // _Py_Executors_InvalidateAll()
 #include "pycore_stackref.h"      // PyStackRef_AsPyObjectBorrow()
+#include "pycore_tstate.h"        // _PyThreadStateImpl
 
 #define _PyPerfBase_CODE_SIZE size_t
 #define _PyPerfBase_BEFORE_HOOK(interp) _Py_Executors_InvalidateAll(interp, 1)
@@ -15,6 +16,8 @@
 /* The margin is larger than an area and an evaluator. */
 #define _PyPerfBase_MAY_ENTER(tstate) \
     (!_Py_ReachedRecursionLimitWithMargin(tstate, 1))
+#define _PyPerfBase_STACK_LIMIT(tstate) \
+    (((_PyThreadStateImpl *)(tstate))->c_stack_soft_limit)
 #define _PyPerfBase_HASH(bytes, length) Py_HashBuffer(bytes, length)
 #define _PyPerfBase_TAIL_CALLS _Py_TAIL_CALL_INTERP
 /* Threads without a GIL have copies of their own. */

@@ -48,8 +48,8 @@ extern "C" {
  * _PyPerfBase_MAY_ENTER(tstate)    will an evaluator that is entered now run,
  *     whatever is the limit of recursion through C?  Always, unless the base
  *     says otherwise
- * _PyPerfBase_STACK_LIMIT(tstate)  where on the C stack the base ends recursion
- *     through C; 0, unless the base says otherwise: where the stack ends
+ * _PyPerfBase_STACK_LIMIT(tstate)  where on the C stack recursion through C is
+ *     ended; 0, unless the base says otherwise: where the stack ends
  * _PyPerfBase_BEFORE_HOOK(interp)      what has to be done before eval_frame
  *     takes the place of NULL; nothing unless the base says otherwise
  * _PyPerfBase_SAFE_POINT      members of a _PyPerf_Request: how another

@@ -86,14 +86,19 @@ extern "C" {
 #ifndef _PyPerfBase_BEFORE_HOOK
 #  define _PyPerfBase_BEFORE_HOOK(interp) ((void)(interp))
 #endif
-/* GCC advises against this optimisation where there are computed gotos.  Where
- * the evaluator is generated, it takes registers that calls preserve from
- * variables that all instructions need: in 3.14, from next_instr. */
-#if !defined(_PyPerfBase_HAS_CFRAME) && defined(__GNUC__) \
-    && !defined(__clang__)
-#  define _PyPerfBase_OPTIMIZE _Pragma("GCC optimize (\"no-gcse\")")
-#else
+/* Of GCC's optimisations, the first makes code that never runs out of all that
+ * our evaluators go to by computed gotos, if it has a profile to partition by.
+ * GCC advises against gcse where there are computed gotos; in evaluators that
+ * are generated, it takes registers that calls preserve from variables that
+ * all instructions need: in 3.14, from next_instr. */
+#if !defined(__GNUC__) || defined(__clang__)
 #  define _PyPerfBase_OPTIMIZE
+#elif defined(_PyPerfBase_HAS_CFRAME)
+#  define _PyPerfBase_OPTIMIZE \
+       _Pragma("GCC optimize (\"no-reorder-blocks-and-partition\")")
+#else
+#  define _PyPerfBase_OPTIMIZE \
+       _Pragma("GCC optimize (\"no-reorder-blocks-and-partition,no-gcse\")")
 #endif
 #ifndef _PyPerfBase_TAIL_CALLS
 #  define _PyPerfBase_TAIL_CALLS 0

@@ -49,6 +49,13 @@ make_tree() {
         [ ! -e "/etc/$item" ] ||
             cp -RL --remove-destination "/etc/$item" "$made/etc/"
     done
+    # A package that is installed there later asks about files of its own.
+    for file in /etc/apt/apt.conf.d/*; do
+        if owner=$(dpkg-query -S "$file" 2>/dev/null) &&
+            [ ! -e "$made/var/lib/dpkg/info/${owner%%:*}.list" ]; then
+            rm "$made$file"
+        fi
+    done
     find "$made/etc/apt" -name '*.list' -o -name '*.sources' |
         xargs -r sed -i "s/\<$machine_release\>/$tree_release/g"
     for item in keyrings ca-certificates; do

@@ -23,25 +23,33 @@ fail() {
 host=$(cat config.host 2>/dev/null) && [ -n "$host" ] ||
     fail "configure for another architecture: ./configure --host=aarch64-linux-gnu"
 [ -e "$build/.built" ] || fail "there is no build; run make"
+# shellcheck disable=SC1091  # of the machine
+release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 case $host in
     aarch64-*)
         kernel=linux-image-arm64
+        perf=linux-perf/$release-backports
         console=ttyAMA0
+        emulator_package=qemu-system-arm
         # With SVE perf asks for a register that only hardware events give.
         set -- qemu-system-aarch64 -machine virt \
             -cpu max,sve=off,pauth-impdef=on ;;
+    riscv64-*)
+        kernel=linux-image-riscv64
+        perf=linux-perf
+        console=ttyS0
+        emulator_package="qemu-system-misc, since Debian 13 qemu-system-riscv"
+        set -- qemu-system-riscv64 -machine virt ;;
     *)
         fail "how to run a kernel of $host is not known here yet" ;;
 esac
-for program in "$1" cpio; do
-    command -v "$program" >/dev/null ||
-        fail "$program is missing; run Tools/machine/setup.sh system"
-done
+command -v "$1" >/dev/null ||
+    fail "$1 is missing; install $emulator_package"
+command -v cpio >/dev/null ||
+    fail "cpio is missing; run Tools/machine/setup.sh system"
 
-# shellcheck disable=SC1091  # of the machine
-release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 Tools/machine/fetch-sysroot.sh "$host" "base/system-$host" "$kernel" \
-    busybox-static "linux-perf/$release-backports"
+    busybox-static "$perf"
 fetched=base/system-$host/root
 disk=$build/system/root
 rm -rf "$build/system"

@@ -37,8 +37,9 @@ command -v apt-get >/dev/null || fail \
     "name a compiler that has them: ./configure --host=$host CC=..."
 arch=$(dpkg-architecture --host-type "$host" -qDEB_HOST_ARCH 2>/dev/null) ||
     fail "Debian has no architecture that is called $host"
+# Not a library that one builds with: compilers link it where they need it.
 # shellcheck disable=SC2046  # a list of words
-set -- "$@" $(awk -F ' *[|] *' -v purposes=" build $(base_names | paste -sd ' ') " '
+set -- "$@" libatomic1 $(awk -F ' *[|] *' -v purposes=" build $(base_names | paste -sd ' ') " '
                   index(purposes, " " $1 " ") && $2 ~ /-dev$/ && $2 !~ /^dpkg/ {
                       print $2
                   }' Tools/machine/packages.txt)

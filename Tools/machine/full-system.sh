@@ -73,7 +73,7 @@ chmod +x "$disk/init"
 (cd "$disk" && find . | cpio --quiet -o -H newc) >"$build/system/disk"
 
 echo "full-system: booting $kernel in $1 (log: $build/system/console.log)"
-image=$(find "$fetched/boot" -name 'vmlinuz-*' | sort -V | tail -n 1)
+image=$(find "$fetched/boot" -name 'vmlinu[xz]-*' | sort -V | tail -n 1)
 timeout 1200 "$@" -m 3G -smp 2 -display none -nic none -no-reboot \
     -serial "file:$build/system/console.log" -kernel "$image" \
     -initrd "$build/system/disk" -append "console=$console panic=-1 quiet" \

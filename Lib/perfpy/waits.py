@@ -202,12 +202,12 @@ class Waits:
         self.names = {}             # of threads, by number
         self.looks = {}             # thread: [(time, site)] while it waited
         self.begin = 0              # what is older is left out
+        self.end = math.inf         # what is newer, too
         self._streams = []
         self._alive = {}            # by number
         self._processes = {}
         self._lock = threading.Lock()
         self._events = []           # of all streams
-        self._newest = 0
 
     def stream(self):
         """Return another Stream that tells of threads."""
@@ -227,18 +227,15 @@ class Waits:
                     break
                 self._do(*event)
                 place += 1
-            if place:
-                self._newest = self._events[place - 1][0]
-                del self._events[:place]
+            del self._events[:place]
 
-    def finish(self, end=0):
+    def finish(self):
         """Let all waits end with the recording."""
-        end = max(end, self._newest)
         for thread in list(self._alive.values()):
-            self._leave(thread, end)
+            self._leave(thread, self.end)
 
     def _do(self, time, kind, pid, tid, detail):
-        if time < self.begin:
+        if not self.begin <= time <= self.end:
             return
         thread = self._alive.get(tid)
         if (kind in (_EXIT, _WAKE) and thread is None

@@ -148,7 +148,8 @@ class WallRecorder:
 
     def stop(self):
         """Let all finish; raise PerfError if one cannot."""
-        end = time.monotonic_ns()
+        # Those that end last tell of what happens while the others finish.
+        self.waits.end = time.monotonic_ns()
         self._is_over.set()
         self._looker.join()
         try:
@@ -159,7 +160,7 @@ class WallRecorder:
             finally:
                 if self._wakeups:
                     self._wakeups.stop()
-                self.waits.finish(end)
+                self.waits.finish()
 
     def add_waits(self, profile, interpreters):
         """Put the waits into the profile of the samples."""

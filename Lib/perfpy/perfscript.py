@@ -120,6 +120,9 @@ class _Reader:
         if sample is None:
             return
         name, pid, tid, seconds, fraction, period, event = sample
+        name = name.strip()
+        if name == ":" + tid:       # perf does not know it
+            name = ""
         # Differences of large numbers: do them in integers.
         time = int(seconds) * 10**9 + int(fraction.ljust(9, "0")[:9])
         if self._waits:
@@ -129,7 +132,7 @@ class _Reader:
         if self.start is None:
             self.start = time
         self.events.add(event)
-        thread = self.profile.thread(int(pid), int(tid), name=name.strip())
+        thread = self.profile.thread(int(pid), int(tid), name=name)
         thread.add_sample((time - self.start) / 1e9, stack,
                           int(period) / 1e9)
         self._samples += 1

@@ -279,7 +279,7 @@ def write_threads(profile, file, count=MOST_THREADS):
 
 def _write_holders(profile, found, file):
     """Write for those that waited for the GIL who had it meanwhile."""
-    names = {thread.tid: f"{thread.name} {thread.tid}"
+    names = {thread.tid: f"{thread.name or 'thread'} {thread.tid}"
              for thread in profile.threads}
     holders = walltime.holders(profile)
     for seconds, thread in found:
@@ -292,7 +292,8 @@ def _write_holders(profile, found, file):
                  for tid, share in shares[:MOST_HOLDERS]
                  if share > TABLE_SHARE * whole]
         print(printable(f"while {names[thread.tid]} waited for the GIL, it "
-                        f"was with: {', '.join(texts)}"), file=file)
+                        f"was with: {', '.join(texts) or 'many threads'}"),
+              file=file)
 
 
 def _write_run_delay(profile, found, file):
@@ -306,7 +307,7 @@ def _write_run_delay(profile, found, file):
             hidden.append((more, thread))
     hidden.sort(key=lambda item: -item[0])
     if hidden:
-        texts = [f"{more:.2f} s of {thread.name} {thread.tid}"
+        texts = [f"{more:.2f} s of {thread.name or 'thread'} {thread.tid}"
                  for more, thread in hidden[:MOST_HOLDERS]]
         print(printable("without permission to trace the machine, time from "
                         "the end of a wait until there is a processor counts "

@@ -143,6 +143,9 @@ class ReaderTest(unittest.TestCase):
             with self.subTest(name):
                 profile, _ = read(sample("f (/a)", name=name))
                 self.assertEqual(profile.threads[0].name, name.strip())
+        # perf makes this one up, where it has not been told.
+        profile, _ = read(sample("f (/a)", name=":7"))
+        self.assertEqual(profile.threads[0].name, "")
         # A line break in a name: the rest of the name is what is left.
         profile, _ = read(sample("f (/a)", name="a\nb") * 2)
         self.assertEqual(profile.threads[0].name, "b")

@@ -295,6 +295,22 @@ class ProfileTest(unittest.TestCase):
         row, = table.rows_of(profile, table.Choice())
         self.assertAlmostEqual(row.own, 0.009)
 
+    def test_threads_that_had_the_gil(self):
+        profile = example()
+        self.assertIn("while python3.11 1 waited for the GIL, it was with: "
+                      "worker 2 100%\n", self.threads_of(profile))
+        # More than can be told, and a thread whose name is not known.
+        profile.threads[0].name = ""
+        profile.meta["gil"] = json.dumps(
+            [[1, 1, tid, 0.003] for tid in range(2, 300)])
+        self.assertIn("while thread 1 waited for the GIL, it was with: many "
+                      "threads\n", self.threads_of(profile))
+
+    def threads_of(self, profile):
+        file = io.StringIO()
+        table.write_threads(profile, file)
+        return file.getvalue()
+
     def test_advice(self):
         profile = example()
         self.assertEqual(list(advice.advice(profile)), [])

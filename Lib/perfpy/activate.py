@@ -8,6 +8,7 @@ Called by run.py and top.py, for processes that do not name their functions.
 
 import contextlib
 import os
+import signal
 
 from perfpy import (attach, family, interpreter, perfscript, remote,
                     request)
@@ -84,11 +85,16 @@ class _Session:
         """Whoever is asked by a request obeys, sooner or later."""
         if self._is_off:
             return
-        self._is_off = True
-        for pid in self._by_script:
-            with contextlib.suppress(remote.RemoteError):
-                remote.switch_off(pid)
-        self._withdraw()
+        # Nor may a Ctrl-C end a program that is run for it.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, attach.ENDS)
+        try:
+            self._is_off = True
+            for pid in self._by_script:
+                with contextlib.suppress(remote.RemoteError):
+                    remote.switch_off(pid)
+            self._withdraw()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def remove_names(self):
         """It would look as if the processes still named their functions."""
@@ -142,6 +148,8 @@ def activated(pids, say, lines=True, keep_names=False):
             raise ActivationError(str(error)) from error
         yield session.switch_off
     finally:
-        session.switch_off()
-        if not keep_names:
-            session.remove_names()
+        try:
+            session.switch_off()
+        finally:
+            if not keep_names:
+                session.remove_names()

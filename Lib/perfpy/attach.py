@@ -13,6 +13,8 @@ import typing
 
 from perfpy import family, interpreter
 
+ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
 _JITDUMP = re.compile(r".*/jit-\d+\.dump")
 
 
@@ -157,15 +159,14 @@ def has_labels(target):
 
 def wait(recorder, seconds):
     """Wait until the time is over, the process gone, or Ctrl-C pressed."""
-    ends = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ends | {signal.SIGCHLD})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS | {signal.SIGCHLD})
     deadline = time.monotonic() + seconds
     try:
         while (remaining := deadline - time.monotonic()) > 0:
             if recorder.process.poll() is not None:     # the process is gone
                 break
-            info = signal.sigtimedwait(ends | {signal.SIGCHLD}, remaining)
-            if info and info.si_signo in ends:
+            info = signal.sigtimedwait(ENDS | {signal.SIGCHLD}, remaining)
+            if info and info.si_signo in ENDS:
                 break
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -13,6 +13,7 @@ import sys
 
 from perfpy import output, table
 from perfpy.formats import FORMATS
+from perfpy.launch import exit_like
 
 RUN_USAGE = """\
 %(prog)s [options] SCRIPT [ARGUMENT ...]
@@ -366,12 +367,32 @@ def parse(arguments=None):
     return options
 
 
+class _Ended(BaseException):
+    """A signal came that ends programs."""
+
+
+def _end(number, frame):
+    """Raise for the first signal, so that others do not stop the cleaning up.
+    """
+    _handle_ends(lambda number, frame: None)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise _Ended(number)
+
+
+def _handle_ends(handler):
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # see nohup
+            signal.signal(number, handler)
+
+
 def main(arguments=None):
     # Names come from anywhere, and not every terminal knows all characters.
     sys.stdout.reconfigure(errors="backslashreplace")
     options = parse(arguments)
     module = importlib.import_module(f"perfpy.{options.subcommand}")
     try:
+        _handle_ends(_end)
         status = module.main(options)
         sys.stdout.flush()
         return status
@@ -380,3 +401,5 @@ def main(arguments=None):
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except _Ended as end:
+        exit_like(*end.args)        # does not return

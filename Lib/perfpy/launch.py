@@ -5,7 +5,7 @@ Ctrl-C ends the command by SIGTERM before it can clean up.  Here the command is
 a child of perfpy that waits before its exec until perf is attached to it.  It
 has our standard streams and our terminal, and perf a session of its own.
 
-Called by run.py.
+Called by run.py and top.py, exit_like() also by cli.py.
 """
 
 import os
@@ -87,8 +87,9 @@ def _forget_handlers():
     for number in signal.SIGPIPE, signal.SIGXFSZ:
         signal.signal(number, signal.SIG_DFL)
     # Whoever starts a job in the background may let it ignore Ctrl-C.
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def exit_like(status):

@@ -80,6 +80,31 @@ class ActivateTest(ActivateTestCase):
             # It is off again.
             self.assertFalse(self.has_map(process.pid))
 
+    def test_signals_leave_nothing_switched_on(self):
+        process = self.start("outer()")
+        # Before it records, perfpy tries what it may, and in the end it reads
+        # what it has: each takes a moment.
+        for beginning, number in [
+                ("perfpy: not shown until", signal.SIGTERM),
+                ("perfpy: not shown until", signal.SIGHUP),
+                ("perfpy: recording", signal.SIGTERM)]:
+            with subprocess.Popen(
+                    self.command("run", "-o", self.OUTPUT, "--attach",
+                                 str(process.pid)),
+                    env=clean_environment(TMPDIR=self.directory), text=True,
+                    cwd=self.directory, stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE) as perfpy:
+                while not perfpy.stderr.readline().startswith(beginning):
+                    self.assertIsNone(perfpy.poll())
+                perfpy.send_signal(number)
+                perfpy.send_signal(signal.SIGINT)
+                errors = perfpy.stderr.read()
+            # It may have been recording already, which they end.
+            self.assertIn(perfpy.returncode, (-number, 0, 1, 130), errors)
+            self.assertNotIn("Traceback", errors)
+            self.assertFalse(self.has_map(process.pid))
+            self.assertEqual(glob.glob(self.path("perfpy-*")), [])
+
     def test_lines(self):
         process = self.start("outer()")
         lines = {frame.line for frame in self.attach(process).profile.frames

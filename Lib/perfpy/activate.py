@@ -11,7 +11,7 @@ import os
 import signal
 
 from perfpy import (attach, family, interpreter, perfscript, remote,
-                    request)
+                    request, table)
 
 PATIENCE = 5.0          # seconds in which a process comes to a safe point
 LAST_PATIENCE = 1.0     # at the end: it obeys later as well
@@ -30,6 +30,7 @@ class _Session:
         self._say = say
         self._by_request = []       # numbers of processes
         self._by_script = []
+        self._maps = []             # of them: (directory, name)
         self._is_off = False
 
     def switch_on(self, pids):
@@ -42,8 +43,10 @@ class _Session:
                     if found := request.find(pid):
                         stack.callback(found.close)
                         requests.append(found)
+                        self._note_map(pid)
                     elif remote.can_be_asked(pid):
                         self._by_script.append(pid)
+                        self._note_map(pid)
                         self._tell(pid, remote.switch_on(pid, self._lines))
                     elif pid in pids:
                         _check_python(pid)
@@ -73,7 +76,7 @@ class _Session:
     def _tell(self, pid, names, left_out=0):
         self._say(f"process {pid} names its Python functions while it is "
                   "recorded")
-        names = sorted(set(names))
+        names = sorted(set(map(table.printable, names)))
         left_out += max(len(names) - MOST_NAMES, 0)
         if names:
             more = f" and {left_out} more" if left_out else ""
@@ -96,11 +99,20 @@ class _Session:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
+    def _note_map(self, pid):
+        """Remember where it is, which cannot be told of a process that ended.
+        """
+        with contextlib.suppress(OSError):
+            directory, name = os.path.split(attach.map_of(pid))
+            self._maps.append((os.open(directory, os.O_PATH), name))
+
     def remove_names(self):
         """It would look as if the processes still named their functions."""
-        for pid in self._by_script + self._by_request:
+        for directory, name in self._maps:
             with contextlib.suppress(OSError):
-                os.unlink(attach.map_of(pid))
+                os.unlink(name, dir_fd=directory)
+            os.close(directory)
+        self._maps.clear()
 
     def _withdraw(self):
         with contextlib.ExitStack() as stack:
@@ -114,6 +126,7 @@ class _Session:
                             requests.append(found)
                             if pid not in self._by_request:
                                 self._by_request.append(pid)
+                                self._note_map(pid)
             request.ask(requests, request.OFF, LAST_PATIENCE)
 
 

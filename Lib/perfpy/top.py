@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 
-from perfpy import (activate, attach, collect, family, output, run, table,
-                    unwinding)
+from perfpy import (activate, attach, clean, collect, family, output, run,
+                    table, unwinding)
 from perfpy.interpreter import InterpreterError
 from perfpy.launch import Command, exit_like
 from perfpy.live import LiveReducer, Names, rows_of
@@ -209,6 +209,11 @@ class Top:
         self.names = Names(self.reducer.functions)
         self.since = time.monotonic()
 
+    def stop(self):
+        """Stop perf, and remove what processes leave that have ended."""
+        self.recorder.stop()
+        clean.remove_files_of({image.pid for image in self.reducer.images})
+
     def show(self, title, is_over):
         """Show until the end; return None, or the exit code of a user's end.
         """
@@ -328,7 +333,7 @@ def _top_attached(top, pid):
                 f"process {pid}: {family.command_line(pid)}",
                 lambda: top.recorder.process.poll() is not None)
         finally:
-            top.recorder.stop()
+            top.stop()
 
 
 def top_command(top, options):
@@ -362,7 +367,7 @@ def top_command(top, options):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(command.pid, signal.SIGTERM)
             status = command.wait()
-            top.recorder.stop()
+            top.stop()
             _copy(file)
     return code, status
 

@@ -105,6 +105,16 @@ class ActivateTest(ActivateTestCase):
             self.assertFalse(self.has_map(process.pid))
             self.assertEqual(glob.glob(self.path("perfpy-*")), [])
 
+    def test_process_that_ends_meanwhile(self):
+        process = self.start("""
+            while not os.path.exists(f"/tmp/perf-{os.getpid()}.map"):
+                inner()
+            """)
+        result = self.perfpy("run", "-o", self.OUTPUT, "--attach",
+                             str(process.pid), status=125)
+        self.assertIn(f"there is no process {process.pid}", result.stderr)
+        self.assertFalse(self.has_map(process.pid))
+
     def test_lines(self):
         process = self.start("outer()")
         lines = {frame.line for frame in self.attach(process).profile.frames

@@ -165,6 +165,7 @@ class TerminalTest(RecordingTestCase):
             print("to", "stdout")
             print("to", "stderr", file=sys.stderr)
             print(os.isatty(0), os.isatty(1), sys.argv[1:])
+            print("process", os.getpid())
             busy(5)
             sys.exit(7)
             """)
@@ -174,6 +175,8 @@ class TerminalTest(RecordingTestCase):
         self.assertRestored()
         for text in "to stdout", "to stderr", "False False ['-m', 'x']":
             self.assertIn(text, lines)
+        pid = re.search(r"(?m)^process (\d+)$", "\n".join(lines))[1]
+        self.assertFalse(os.path.exists(f"/tmp/perf-{pid}.map"))
 
     def test_leaving_ends_the_script(self):
         script = self.script("""

@@ -15,7 +15,7 @@ import typing
 
 from perfpy import (classify, diffpage, files, output, recording, table,
                     units, walltime)
-from perfpy.profile import Frame, Kind
+from perfpy.profile import Frame
 
 SURE = 3.0              # errors by which a change that is listed exceeds 0
 LEAST_CHANGE = 0.002    # share of the time that is worth a line
@@ -23,7 +23,7 @@ LEAST_CHANGE = 0.002    # share of the time that is worth a line
 WORSE = 3               # the exit code of --fail-above
 
 # What two recordings should have in common, and what it is called.
-ALIKE = {"event": "events", "unit": "events", "frequency": "frequencies",
+ALIKE = {"event": "events", "frequency": "frequencies",
          "period": "shares of events",
          "unwinding": "ways to find callers", "python": "Pythons",
          "perf": "versions of perf", "command": "commands"}
@@ -91,7 +91,7 @@ def changes(before, after, only=""):
         old = before.functions.get(key)
         new = after.functions.get(key)
         frame, origin = (new or old)[2:]
-        if frame.kind is not Kind.MARK and not choice.has_row(frame, origin):
+        if frame != table.BEGINNING and not choice.has_row(frame, origin):
             continue
         old, new = old or (0, 0), new or (0, 0)
         row = Row(frame, change(old[0], new[0]), change(old[1], new[1]))
@@ -130,8 +130,8 @@ def write(rows, profile, file, count):
     unit = profile.meta.get("unit", "")
     shown = rows[:count]
     if not shown:
-        print("no function's time changed by more than the error of the "
-              "estimate", file=file)
+        print("no function changed by more than the error of the estimate",
+              file=file)
         return
     cells = [(seconds_text(row.total, unit), relative(row.total),
               seconds_text(row.own, unit), relative(row.own))
@@ -163,8 +163,7 @@ def differences(before, after):
                "other is not")
     for name, noun in ALIKE.items():
         old, new = before.meta.get(name), after.meta.get(name)
-        if old != new and not (name == "event" and "unit" in (
-                before.meta | after.meta)):
+        if old != new:
             yield (f"the recordings have different {noun}: "
                    f"{old or 'unknown'} and {new or 'unknown'}")
 
@@ -193,16 +192,16 @@ def main(options):
             return 1
     for path, profile in zip((options.before, options.after), profiles):
         print(f"{path}: {table.summary(profile)}")
+    if before.meta.get("unit") != after.meta.get("unit"):
+        print(f"perfpy: {units.noun(before)} cannot be compared with "
+              f"{units.noun(after)}", file=sys.stderr)
+        return 1
     for line in differences(before, after):
         print(f"perfpy: {line}", file=sys.stderr)
-    if before.meta.get("unit") != after.meta.get("unit"):
-        print("perfpy: numbers of one kind cannot be subtracted from those "
-              "of another", file=sys.stderr)
-        return 1
     rows, whole = changes(Times(before), Times(after), options.only)
     unit = after.meta.get("unit", "")
-    print(f"change: {seconds_text(whole, unit)} {unit or 's'} of "
-          f"{units.noun(after)}"
+    print(f"change: {seconds_text(whole, unit)} "
+          f"{'' if unit else 's of '}{units.noun(after)}"
           + (f", {relative(whole)}" if whole.is_sure else ""))
     write(rows, after, sys.stdout, options.top)
     if options.output:

@@ -27,7 +27,8 @@ FEW_LINES = 2_000           # ...and to do that exactly
 
 def write(before, after, file, has_source=True):
     html.write(combined(before, after), file, has_source=has_source,
-               is_diff=True)
+               is_diff=True, summary=f"{BEFORE}: {table.summary(before)}; "
+               f"{AFTER}: {table.summary(after)}")
 
 
 def combined(before, after):
@@ -35,12 +36,14 @@ def combined(before, after):
     result = Profile()
     result.meta.update(after.meta)
     result.meta["command"] = after.meta.get("command", "profile")
+    for name in "command", "started":
+        if name in before.meta:
+            result.meta[f"{name} {BEFORE}"] = before.meta[name]
     frames = {}             # name and file, wherever that is: Frame
     for number, (name, profile) in enumerate(
             [(AFTER, after), (BEFORE, before)]):
         line_of = None
         if name == BEFORE:
-            result.meta["before"] = table.summary(profile)
             line_of = _Lines(before, after).line_of
         _add(result, profile, frames,
              result.thread(number, number, name, name), line_of)

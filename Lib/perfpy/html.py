@@ -49,14 +49,15 @@ HIDDEN = ("gil",)   # of what is known: not for people
 PIECE = 1 << 18     # bytes of packed data to write at a time, at least
 
 
-def write(profile, file, has_source=True, is_diff=False):
+def write(profile, file, has_source=True, is_diff=False, summary=None):
     script = _script()
     parts = {
         "policy": [_policy(script)],
         "title": [html.escape(profile.meta.get("command", "profile"))],
         "style": [(VIEWER / "page.css").read_text(encoding="utf-8")],
         "script": [script],
-        "data": _as_text(_packed(_pieces(profile, has_source, is_diff))),
+        "data": _as_text(_packed(_pieces(
+            profile, has_source, is_diff, summary or table.summary(profile)))),
     }
     template = (VIEWER / "page.html").read_text(encoding="utf-8")
     # Every second piece is a name in double braces.
@@ -105,7 +106,7 @@ def _packed(pieces):
     yield packer.flush()
 
 
-def _pieces(profile, has_source, is_diff):
+def _pieces(profile, has_source, is_diff, summary):
     sources = source.of_profile(profile) if has_source else []
     profile = profile.functions()
     folded = profile.folded()
@@ -118,7 +119,7 @@ def _pieces(profile, has_source, is_diff):
     description = json.dumps(
         _description(profile, origins, views)
         | {"source": _sources(profile, sources, numbers),
-           "isDiff": is_diff}).encode("ascii")
+           "isDiff": is_diff, "summary": summary}).encode("ascii")
     yield len(description).to_bytes(4, "little")
     yield description
     for view in views.values():
@@ -144,7 +145,6 @@ def _description(profile, origins, views):
     return {
         "meta": {name: value for name, value in profile.meta.items()
                  if name not in HIDDEN},
-        "summary": table.summary(profile),
         "unit": profile.meta.get("unit"),
         "origins": [origin.value for origin in ORIGINS],
         "labels": [LABELS[origin] for origin in ORIGINS],

@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
-from perfpy import diffpage, recording
+from perfpy import diffpage, recording, table
 from perfpy.profile import Frame, Kind, Profile
 from test.support.perfpy_case import PerfpyTestCase
 from test.support.perfpy_page import PageTestCase
@@ -146,8 +146,14 @@ class PageTest(PageTestCase):
 
     def test_colours_and_times(self):
         file = io.BytesIO()
-        diffpage.write(*before_and_after(), file)
+        before, after = before_and_after()
+        before.meta["command"] = "app.py --old"
+        diffpage.write(before, after, file)
         self.open_page(file.getvalue())
+        self.assertIn(f"before: {table.summary(before)}; "
+                      f"after: {table.summary(after)}", self.text("summary"))
+        self.assertIn("app.py --old", self.browser.evaluate(
+            "document.getElementById('meta').textContent"))
         self.assertEqual(self.text("legend").split("\n"), [
             "less than before", "the same", "more than before"])
         frames = self.frames()

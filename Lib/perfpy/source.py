@@ -65,7 +65,8 @@ class _File:
 def of_profile(profile):
     """Return a Source for each function with lines, the hottest first."""
     functions = {}
-    rows = table.rows_of(profile, table.Choice(lines=True, imports=True))
+    rows = table.rows_of(profile, table.Choice(lines=True, imports=True,
+                                               loops=True))
     for row in rows:
         if row.frame.kind is Kind.PYTHON and row.frame.line:
             functions.setdefault(row.frame.function, {})[row.frame.line] = (

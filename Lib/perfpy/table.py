@@ -7,7 +7,7 @@ import typing
 
 from perfpy import classify, marks, rundelay, totals, units, walltime
 from perfpy.classify import LABELS, Origin
-from perfpy.fold import is_import
+from perfpy.fold import LOOP, is_import, is_loop
 from perfpy.formats import thread_name
 from perfpy.marks import START_UP
 from perfpy.profile import NO_STACK, Frame, Kind
@@ -135,6 +135,7 @@ class Choice(typing.NamedTuple):
     imports: bool = False   # what runs before the program and in its imports
     top: int | None = 15    # how many rows, or None for all
     lines: bool = False     # a row for each line of a function
+    loops: bool = False     # the functions of event loops, too
 
     def has_row(self, frame, origin):
         if frame.kind is Kind.MARK:
@@ -180,21 +181,27 @@ def rows_of(profile, choice):
     if choice.native:       # without the way into the interpreter
         profile = profile.folded()
     origins = classify.origins(profile)
-    row_of, frames, closed = [], [], []
-    beginning = None
+    row_of, frames = [], []
+    shared = {}             # rows of several functions
+
+    def share(frame):
+        if frame not in shared:
+            shared[frame] = len(frames)
+            frames.append((frame, Origin.MARK))
+        return shared[frame]
+
     for frame, origin in zip(profile.frames, origins):
         if not choice.imports and (is_import(frame)
                                    or frame == START_UP):
-            if beginning is None:
-                beginning = len(frames)
-                frames.append((BEGINNING, Origin.MARK))
-                closed.append(beginning)
-            row_of.append(beginning)
+            row_of.append(share(BEGINNING))
+        elif not (choice.loops or choice.only) and is_loop(frame):
+            row_of.append(share(LOOP))
         elif choice.has_row(frame, origin):
             row_of.append(len(frames))
             frames.append((frame, origin))
         else:
             row_of.append(totals.NO_ROW)
+    closed = [shared[frame] for frame in shared if frame == BEGINNING]
     times = totals.of_rows(profile, row_of, closed)
     rows = [Row(frame, own, total, origin) for (frame, origin), (own, total)
             in zip(frames, times) if total]
@@ -230,7 +237,7 @@ def write_functions(profile, file, choice=Choice()):
     for row, name in zip(shown, names):
         print(f"{percent(row.own, whole)} {percent(row.total, whole)}  "
               f"{LABELS[row.origin]:{code_width}}  "
-              f"{_fit_name(name, name_width, width):{name_width}}  "
+              f"{fit_name(name, name_width, width):{name_width}}  "
               f"{fit_place(profile, row.frame, left)}".rstrip(),
               file=file)
         if row.frame.line and (text := _text_of(profile, row.frame)):
@@ -322,7 +329,7 @@ def is_elsewhere(profile):
     return MOSTLY_OTHERS * seconds("") < seconds(MINE)
 
 
-def _fit_name(name, name_width, width):
+def fit_name(name, name_width, width):
     if width and len(name) > name_width:    # its end tells it from others
         return "…" + name[len(name) - name_width + 1:]
     return name

@@ -8,8 +8,8 @@ is known by its function.  Called by run.py and report.py, below the table.
 from perfpy.fold import LOOP, is_loop, is_loop_helper
 from perfpy.marks import kind_of_task
 from perfpy.profile import NO_STACK, Kind
-from perfpy.table import (TABLE_SHARE, fit_place, percent, printable,
-                          width_of)
+from perfpy.table import (TABLE_SHARE, fit_name, fit_place, percent,
+                          printable, width_of)
 
 MOST = 12
 
@@ -62,9 +62,12 @@ def write(profile, file):
     head = "task, or callback"
     width = max(map(len, [head, *(name for name, _, _ in rows)]))
     columns = width_of(file)
+    if columns:
+        width = min(width, max(len(head), columns // 2))
     left = columns and max(columns - 12 - width, 16)
     print(f"{'total':>8}  {head:{width}}  file", file=file)
     for name, frame, seconds in rows:
         place = fit_place(profile, frame, left) if frame else ""
-        print(f"{percent(seconds, whole)}  {name:{width}}  {place}".rstrip(),
+        print(f"{percent(seconds, whole)}  "
+              f"{fit_name(name, width, columns):{width}}  {place}".rstrip(),
               file=file)

@@ -1,16 +1,18 @@
 """Programs with asyncio: the stack of a task begins with the task."""
 
 import asyncio
+import io
 import os
 import subprocess
 import sys
 import unittest
+import unittest.mock
 from test.support import perf_base
 from test.support.perfpy_case import (RecordingTestCase, clean_environment,
                                       stacks)
 
-from perfpy import fold, permissions
-from perfpy.profile import Frame, Kind
+from perfpy import fold, marks, permissions, tasks
+from perfpy.profile import NO_STACK, Frame, Kind, Profile
 
 PROGRAM = """
 import asyncio
@@ -51,8 +53,10 @@ class FoldTest(RecordingTestCase):
             rows |= {"fetcher-#: fetch": r"[345]\d", "fetch": r"[12]\d"}
         self.assertEqual({stack[:stack.index("busy")] for stack in found},
                          expected)
-        # The table has all tasks of a kind in a row.
-        _, _, table = result.stderr.partition("task, or callback")
+        # The table has all tasks of a kind in a row, and the loop.
+        functions, _, table = result.stderr.partition("task, or callback")
+        self.assertRegex(functions, r"(?m) %  +\(event loop\)$")
+        self.assertNotRegex(functions, r"Handle|BaseEventLoop|Runner")
         for task, share in rows.items():
             self.assertRegex(
                 table, rf"(?m)^ *{share}\.\d\d %  {task} +.*script.py$")
@@ -102,6 +106,28 @@ class FoldTest(RecordingTestCase):
         _, _, rows = result.stderr.partition("task, or callback")
         self.assertRegex(rows, r"(?m)^ *\d+\.\d\d %  \(event loop\)$")
         self.assertRegex(rows, r"(?m)^ *\d+\.\d\d %  tick ")
+
+
+class TableTest(unittest.TestCase):
+
+    def test_long_names_fit_the_terminal(self):
+        profile = Profile()
+        thread = profile.thread(1, 1)
+        stack = NO_STACK
+        for frame in [fold.LOOP, marks.task("request " + "x" * 90),
+                      Frame("handle", "/srv/application/views/orders.py",
+                            Kind.PYTHON)]:
+            stack = profile.add_stack(stack, profile.add_frame(frame))
+        thread.add_sample(0, stack, 1)
+        for width in 60, 80, 100:
+            file = io.StringIO()
+            with unittest.mock.patch.object(tasks, "width_of",
+                                            lambda file: width):
+                tasks.write(profile, file)
+            text = file.getvalue()
+            self.assertLessEqual(max(map(len, text.splitlines())), width)
+            self.assertIn("xxx: handle ", text)
+            self.assertIn("orders.py\n", text)
 
 
 class MachineryTest(unittest.TestCase):

@@ -19,11 +19,13 @@ from perfpy import (collect, framepointers, output, recording, unwinding,
                     which)
 from perfpy.interpreter import InterpreterError
 from perfpy.perf import Perf, PerfError, last_lines
-from perfpy.permissions import (CAP_SYS_PTRACE, CAP_SYSLOG, has_capability,
-                                may_record_kernel, read, setting)
+from perfpy.permissions import (CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_SYSLOG,
+                                has_capability, may_record_kernel, read,
+                                setting)
 from perfpy.profile import Kind
 
-TRACEPOINTS = "/sys/kernel/tracing/events"
+TRACING = "/sys/kernel/tracing"
+TRACEPOINTS = TRACING + "/events"
 NOBODY_TRACES = 3       # as kernel.yama.ptrace_scope
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
@@ -213,7 +215,10 @@ class Doctor:
                 1 if has_capability(CAP_SYSLOG) else 0):
             self.say(NOTE, "functions of the kernel have no names for you",
                      "sudo sysctl kernel.kptr_restrict=0")
-        if not os.access(TRACEPOINTS, os.R_OK | os.X_OK):
+        # For root, perf mounts them when it wants one.
+        is_lasting = os.path.ismount(TRACING) or not (
+            os.path.isdir(TRACING) and has_capability(CAP_SYS_ADMIN))
+        if is_lasting and not os.access(TRACEPOINTS, os.R_OK | os.X_OK):
             self.say(NOTE, "--event has no tracepoints for you, and --wall "
                      "does not see when threads are woken: "
                      f"{TRACEPOINTS} cannot be read",

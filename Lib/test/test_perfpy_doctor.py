@@ -202,6 +202,16 @@ class BrokenTest(PerfpyTestCase):
         self.assertIn("/proc is of another pid namespace", result.stdout)
         self.assertIn("mount -t proc proc /proc", result.stdout)
 
+    def test_tracepoints_that_perf_mounts(self):
+        if os.geteuid() != 0:
+            self.skipTest("takes root, for whom perf mounts a tracefs")
+        prefix = [*self.unshare("--mount"), "sh", "-c",
+                  "umount -q /sys/kernel/tracing; exec \"$@\"", "sh"]
+        self.assertNotIn("--event has no tracepoints",
+                         self.perfpy("doctor", prefix=prefix).stdout)
+        self.perfpy("run", "-o", self.OUTPUT, "--event",
+                    "syscalls:sys_enter_openat", "-c", "pass", prefix=prefix)
+
     def with_tmp(self, options, then="true"):
         """Return a prefix for a mount namespace with a /tmp of its own.
 

@@ -29,7 +29,7 @@ class _Session:
         self._lines = lines
         self._say = say
         self._by_request = []       # numbers of processes
-        self._by_script = []
+        self._by_script = {}        # number: whether it is known to be on
         self._maps = []             # of them: (directory, name)
         self._is_off = False
 
@@ -45,9 +45,11 @@ class _Session:
                         requests.append(found)
                         self._note_map(pid)
                     elif remote.can_be_asked(pid):
-                        self._by_script.append(pid)
+                        self._by_script[pid] = False
                         self._note_map(pid)
-                        self._tell(pid, remote.switch_on(pid, self._lines))
+                        names = remote.switch_on(pid, self._lines)
+                        self._by_script[pid] = True
+                        self._tell(pid, names)
                     elif pid in pids:
                         _check_python(pid)
                 except attach.AttachError:
@@ -92,9 +94,9 @@ class _Session:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, attach.ENDS)
         try:
             self._is_off = True
-            for pid in self._by_script:
+            for pid, is_on in self._by_script.items():
                 with contextlib.suppress(remote.RemoteError):
-                    remote.switch_off(pid)
+                    remote.switch_off(pid, is_on)
             self._withdraw()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)

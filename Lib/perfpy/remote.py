@@ -88,7 +88,16 @@ def can_be_asked(pid):
         return False
 
 
-def _run_in(pid, text, lines=False):
+def _has_ended(pid):
+    """Return whether the process is gone, or dead and not yet waited for."""
+    try:
+        os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return True
+    return False
+
+
+def _run_in(pid, text, lines=False, patience=PATIENCE):
     """Let a process run a script; return what it answers."""
     root = f"/proc/{pid}/root"
     directory = None
@@ -109,18 +118,22 @@ def _run_in(pid, text, lines=False):
                       str(pid), inside)
         if answer.returncode:
             said = answer.stderr.strip().splitlines() or ["no reason"]
+            if "not enabled" in said[-1]:
+                raise RemoteError(
+                    f"process {pid} lets nobody switch anything on in it: "
+                    "-X disable-remote-debug or PYTHON_DISABLE_REMOTE_DEBUG")
             raise RemoteError(
                 f"process {pid} cannot be asked to name its Python functions "
                 f"({said[-1]}); who may trace it can, such as root")
         is_asked = True
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         while not os.path.exists(path + ".answer"):
             if time.monotonic() > deadline:
                 raise RemoteError(
                     f"the main thread of process {pid} has not come to a safe "
-                    f"point for {PATIENCE:g} s, so it does not name its "
+                    f"point for {patience:g} s, so it does not name its "
                     "Python functions; it may wait for something")
-            if not os.path.exists(f"/proc/{pid}"):
+            if _has_ended(pid):
                 raise RemoteError(f"process {pid} has ended")
             time.sleep(0.01)
         is_asked = False
@@ -130,7 +143,7 @@ def _run_in(pid, text, lines=False):
         raise RemoteError(f"process {pid} cannot be asked to name its "
                           f"Python functions: {error}") from error
     finally:
-        if is_asked and os.path.exists(f"/proc/{pid}"):
+        if is_asked and not _has_ended(pid):
             # It may still come to it: off is right at any time, on is not.
             # perfpy clean removes what is left.
             if text is not _OFF:
@@ -148,5 +161,6 @@ def switch_on(pid, lines):
     return answer["running"]
 
 
-def switch_off(pid):
-    _run_in(pid, _OFF)
+def switch_off(pid, is_on):
+    """Wait for it only if the process is known to have switched on."""
+    _run_in(pid, _OFF, patience=PATIENCE if is_on else 0)

@@ -112,7 +112,8 @@ class ActivateTest(ActivateTestCase):
             """)
         result = self.perfpy("run", "-o", self.OUTPUT, "--attach",
                              str(process.pid), status=125)
-        self.assertIn(f"there is no process {process.pid}", result.stderr)
+        self.assertRegex(result.stderr, f"there is no process {process.pid}|"
+                         f"process {process.pid} has ended")
         self.assertFalse(self.has_map(process.pid))
 
     def test_lines(self):
@@ -161,11 +162,11 @@ class ActivateTest(ActivateTestCase):
                                               "--no-activate"))
 
     def test_user_says_no(self):
-        message = "lets nobody|cannot be asked"
+        message = "lets nobody switch anything on in it: -X disable-remote"
         process = self.start("outer()", "-X", "disable-remote-debug")
-        self.assertRegex(self.refused(process), message)
+        self.assertIn(message, self.refused(process))
         process = self.start("outer()", PYTHON_DISABLE_REMOTE_DEBUG="1")
-        self.assertRegex(self.refused(process), message)
+        self.assertIn(message, self.refused(process))
 
     def test_sealed(self):
         process = self.start("""

@@ -56,7 +56,7 @@ mirrors() {
         2>/dev/null | sed -n 's/^Debian //p' | sort -u
 }
 
-# Leaves the version in $version, empty when no mirror has it.
+# Leaves the version in $version.
 download_pin() {
     version=$(pin_field Version)
     directory=$(pin_field Directory)
@@ -64,14 +64,20 @@ download_pin() {
          "$patches/pin"
     sed -n 's/^ \([0-9a-f]*\) \([^ ]*\)$/\1 \2/p' "$patches/pin" |
     while read -r hash file; do
-        rm -f "$download/$file"
+        rm -f "$download/$file" "$download/$file.FAILED"
         for mirror in $(mirrors); do
             ! (cd "$download" && apt /usr/lib/apt/apt-helper download-file \
                    "$mirror/$directory/$file" "$file" \
-                   "SHA256:$hash") >&2 || break
+                   "SHA256:$hash") >&2 || continue 2
         done
-        [ -e "$download/$file" ] || return 1
-    done || { version=; return 1; }
+        [ ! -e "$download/$file.FAILED" ] || fail \
+            "$file has another hash than $patches/pin" \
+            "says: a mirror, or what is in between, has changed it; use another," \
+            "or $remedy"
+        fail "no mirror has $file, or none can be reached," \
+            "see above; run make again later, use another mirror in apt's" \
+            "configuration, or $remedy"
+    done || exit 1
 }
 
 fetch_from_debian() {
@@ -82,12 +88,7 @@ fetch_from_debian() {
     echo "fetch-base: reading the lists of sources, by apt"
     apt apt-get update -q || echo "fetch-base: some lists failed" >&2
     mkdir -p "$download"
-    if ! download_source "$source_package" "$download" && ! download_pin; then
-        fail "neither a listed version of $source_package nor the pinned one" \
-             "could be downloaded and verified, see above; is the mirror" \
-             "reachable (then run make again), is $sources/download broken" \
-             "(then remove it)?  Or $remedy"
-    fi
+    download_source "$source_package" "$download" || download_pin
     echo "fetch-base: unpacking"
     dsc=$download/${source_package}_$version.dsc
     if [ -e "$dsc" ]; then
@@ -102,7 +103,7 @@ fetch_from_debian() {
 upstream_archive() {
     for archive in "$download/${source_package}_$1".orig.tar.*; do
         case $archive in
-            *.asc) ;;
+            *.asc | *.FAILED) ;;
             *) echo "$archive" ;;
         esac
     done
@@ -120,7 +121,8 @@ unpack_source_package() {
 
 unpack() {
     mkdir -p "$2"
-    tar -xf "$1" -C "$2" --strip-components=1
+    tar -xf "$1" -C "$2" --strip-components=1 ||
+        fail "$1 is broken, tar cannot unpack it;" "$remedy"
 }
 
 # ---

@@ -10,10 +10,11 @@ name=cpython-perf-$(cat Lib/perfpy/VERSION)
     echo "dist: this is no git clone, so there is no commit to pack" >&2
     exit 1
 }
-[ -z "$(git status --porcelain)" ] ||
+changes=$(git status --porcelain)
+[ -z "$changes" ] ||
     echo "dist: there are changes that are not committed, and not packed" >&2
 mkdir -p dist
-git -c tar.umask=0022 archive --format=tar --prefix="$name/" HEAD |
-    gzip -n -9 >"dist/$name.tar.gz.new"
-mv "dist/$name.tar.gz.new" "dist/$name.tar.gz"
+git -c tar.umask=0022 archive --format=tar --prefix="$name/" HEAD \
+    >"dist/$name.tar"
+gzip -n -9 -f "dist/$name.tar"
 echo "dist: dist/$name.tar.gz, $(sha256sum <"dist/$name.tar.gz" | cut -c 1-64)"

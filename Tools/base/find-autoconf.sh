@@ -11,7 +11,10 @@ autoconf=$(base_field 5)
 if ! command -v "$autoconf" >/dev/null; then
     version=${autoconf#autoconf}
     own=$(autoconf --version 2>/dev/null | sed -n '1s/.* //p')
-    if [ "$own" = "$version" ]; then
+    if [ -z "$version" ]; then
+        echo "find-autoconf: autoconf is missing; run make setup" >&2
+        exit 1
+    elif [ "$own" = "$version" ]; then
         autoconf=autoconf
     else
         Tools/base/fetch-autoconf.sh "$version" >&2

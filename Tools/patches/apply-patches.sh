@@ -26,6 +26,10 @@ if same_base && patches_as_applied; then
     exit 0
 fi
 
+command -v quilt >/dev/null || {
+    echo "apply-patches: quilt is missing; run make setup" >&2
+    exit 1
+}
 rm -rf "$next"
 mkdir "$next"
 after=$(files_in_patches)

@@ -82,6 +82,8 @@ python3 Tools/patches/try_patches.py "$base" "$copy/sources" || fail \
 # --- The build ---
 
 command -v git >/dev/null || fail "git is missing; run make setup"
+[ -e .git ] || fail "this is no git clone, which would tell what to copy;" \
+    "--patches alone does without"
 # With the edits, without what is generated and what is deleted; what stays as it
 # is keeps its time, so that another run builds little.
 git ls-files --cached --others --exclude-standard | LC_ALL=C sort -u >$scratch/all

@@ -17,7 +17,6 @@ works under any Python 3.11 or newer.
             places          processes, and where in them evaluators run
             returnpoints    the same, in a file
             stackcopy       Python functions in a copy of a C stack
-            registers       what differs between architectures
         collect           from perf's file to a profile, with
             wholestacks     Python functions and perf's, put together
             labels          names of Python functions
@@ -40,4 +39,5 @@ works under any Python 3.11 or newer.
     output              writes it, in one of
         formats, html     the formats
         files             and leaves what was there if that fails
+    architecture        what all of them have to know of one
 """

@@ -15,8 +15,8 @@ import sys
 import tempfile
 
 import perfpy
-from perfpy import (collect, framepointers, output, recording, unwinding,
-                    which)
+from perfpy import (architecture, collect, framepointers, output, recording,
+                    unwinding, which)
 from perfpy.interpreter import InterpreterError
 from perfpy.perf import Perf, PerfError, last_lines
 from perfpy.permissions import (CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_SYSLOG,
@@ -29,9 +29,6 @@ TRACEPOINTS = TRACING + "/events"
 NOBODY_TRACES = 3       # as kernel.yama.ptrace_scope
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
-
-# The number of perf_event_open, which C libraries have no function for.
-SYSTEM_CALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
 
 IN_CONTAINERS = (
     "start the container with docker run --cap-add PERFMON (podman alike; "
@@ -69,8 +66,8 @@ def is_filtered():
 
 def try_to_count():
     """Open a timer for this process; return None, or the errno."""
-    number = SYSTEM_CALL.get(platform.machine())
-    if number is None:
+    machine = architecture.of_machine()
+    if machine is None:
         return None
     software, cpu_clock, size = 1, 0, 64
     disabled, exclude_kernel, exclude_hypervisor = 1 << 0, 1 << 5, 1 << 6
@@ -78,7 +75,8 @@ def try_to_count():
         "IIQQQQQ16x", software, size, cpu_clock, 0, 0, 0,
         disabled | exclude_kernel | exclude_hypervisor)
     libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = libc.syscall(number, attributes, 0, -1, -1, 0)
+    descriptor = libc.syscall(machine.perf_event_open, attributes,
+                              0, -1, -1, 0)
     if descriptor < 0:
         return ctypes.get_errno()
     os.close(descriptor)
@@ -130,7 +128,7 @@ class Doctor:
         if not found.has_trampoline:
             self.say(PROBLEM, f"{name} and cannot name its functions",
                      "run perfpy with an interpreter of cpython-perf, or name "
-                     "one with --python" if platform.machine() == "x86_64"
+                     "one with --python" if architecture.of_machine()
                      else f"none: {platform.machine()} has no support")
             self.interpreter = None
         elif not found.has_labels:

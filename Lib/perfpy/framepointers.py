@@ -6,11 +6,9 @@ by doctor.py.
 """
 
 import os
-import platform
 import struct
 
-# How a function sets the frame pointer.
-_SETS = {"x86_64": b"\x48\x89\xe5", "aarch64": b"\xfd\x03\x00\x91"}
+from perfpy import architecture
 
 _LOAD, _UNWIND = 1, 0x6474E550
 _IS_CODE = 1
@@ -25,12 +23,12 @@ def are_kept(path):
 
     Return None if that cannot be told.
     """
-    sets = _SETS.get(platform.machine())
-    if not sets:
+    machine = architecture.of_machine()
+    if not machine or not machine.sets_frame_pointer:
         return None
     try:
         with open(path, "rb") as file:
-            functions, found = _count(file.read(), sets)
+            functions, found = _count(file.read(), machine.sets_frame_pointer)
     except (OSError, struct.error, ValueError):
         return None
     if functions < FEWEST:

@@ -14,7 +14,7 @@ import os
 import struct
 import typing
 
-from perfpy import registers
+from perfpy import architecture
 
 LONGEST = 1 << 18   # most bytes of a stack
 COPY = 32768        # those that a record has room for
@@ -63,7 +63,7 @@ def look(pid, tid):
     with open(f"{place}/stat", "rb") as file:
         if file.read().rpartition(b")")[2].split()[0] == b"R":
             return None
-    machine = registers.of_machine()
+    machine = architecture.of_machine()
     try:
         before = _read(f"{place}/syscall")
         words = before.split()

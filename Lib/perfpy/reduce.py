@@ -26,7 +26,7 @@ import signal
 import struct
 import threading
 
-from perfpy import initial, perfstream, places, registers, stackcopy
+from perfpy import architecture, initial, perfstream, places, stackcopy
 from perfpy.stackcopy import End, Functions
 
 TOKEN = 5 << 60             # no program has code at such an address
@@ -60,7 +60,7 @@ class Reducer(threading.Thread):
         super().__init__(name="perfpy-reduce", daemon=True)
         self._source = source               # a descriptor, which is closed
         self._target = open(path, "wb", buffering=1 << 20)
-        self._architecture = registers.of_machine()
+        self._architecture = architecture.of_machine()
         self._error = None
         self._layouts = {}                  # identifier or None: layout
         self._places = places.Places()

@@ -14,7 +14,7 @@ import os
 import resource
 import typing
 
-from perfpy import registers, walltime
+from perfpy import architecture, walltime
 
 FREQUENCY = {"copy": 499, "fp": 999, "dwarf": 199}
 NAMES = {"copy": "copies of the stack", "fp": "frame pointers",
@@ -116,7 +116,7 @@ def choose(forced, has_labels):
     has_labels tells whether the interpreter has frame labels that can be found
     in a copy of a stack.
     """
-    can_copy = has_labels and registers.of_machine() is not None
+    can_copy = has_labels and architecture.of_machine() is not None
     if forced:
         reason = f"{NAMES[forced]}, as asked"
         if forced == "copy" and not can_copy:

@@ -11,7 +11,7 @@ import sysconfig
 import unittest
 from test.support.perf_helper import requires_trampoline
 
-from perfpy import labels, perfstream, registers, returnpoints
+from perfpy import architecture, labels, perfstream, returnpoints
 from perfpy.places import Image, Mapping, Places
 from perfpy.stackcopy import End, Finder, Functions
 
@@ -29,7 +29,7 @@ class Stack:
     """A stack drawn from its lowest word on, below TOP."""
 
     def __init__(self, machine, words=4096):
-        self.machine = registers.of_machine(machine)
+        self.machine = architecture.of_machine(machine)
         self.words = [0x1000 + index for index in range(words)]
         self.image = Image(0, TID)
         self.image.add([Mapping(0, POINT, POINT, (POINT,), None),

@@ -141,37 +141,27 @@ class SignalTest(MapTestCase):
 
 
 SANDBOX = """
-import ctypes, struct
+from test.support.perf_arch import HERE
+from test.support.perf_seccomp import (
+    ALLOW, ANY_BIT, ARGUMENTS, EQUAL, KILL, LOAD, NUMBER, RETURN, install)
 def enter_sandbox():
     '''Be killed for any system call but those that a computation needs.'''
-    class Program(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
-    names = ("write mmap mremap munmap brk madvise futex rt_sigreturn "
-             "exit_group")
-    numbers = dict(zip(names.split(), {
-        "x86_64": [1, 9, 25, 11, 12, 28, 202, 15, 231],
-        "aarch64": [64, 222, 216, 215, 214, 233, 98, 139, 94],
-        "riscv64": [64, 222, 216, 215, 214, 233, 98, 139, 94],
-    }[os.uname().machine]))
-    # Instructions: code, lines to skip if true, if false, operand.
-    LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
-    NUMBER, FIRST, THIRD = 0, 16, 16 + 8 * 2
-    ALLOW, KILL = 0x7fff0000, 0x80000000
+    numbers = dict(HERE.system_calls)
     code = [(LOAD, 0, 0, NUMBER),
             (EQUAL, 0, 3, numbers.pop("write")),        # to 1 only
-            (LOAD, 0, 0, FIRST), (EQUAL, 0, 1, 1), (RETURN, 0, 0, ALLOW),
+            (LOAD, 0, 0, ARGUMENTS[0]), (EQUAL, 0, 1, 1),
+            (RETURN, 0, 0, ALLOW),
             (LOAD, 0, 0, NUMBER),
             (EQUAL, 0, 3, numbers.pop("mmap")),         # without PROT_EXEC
-            (LOAD, 0, 0, THIRD), (ANY_BIT, 1, 0, 4), (RETURN, 0, 0, ALLOW),
+            (LOAD, 0, 0, ARGUMENTS[2]), (ANY_BIT, 1, 0, 4),
+            (RETURN, 0, 0, ALLOW),
             (LOAD, 0, 0, NUMBER)]
     for number in numbers.values():
         code += [(EQUAL, 0, 1, number), (RETURN, 0, 0, ALLOW)]
     code.append((RETURN, 0, 0, KILL))
-    instructions = b"".join(struct.pack("=HBBI", *line) for line in code)
-    program = Program(len(code), instructions)
-    libc = ctypes.CDLL(None, use_errno=True)
-    prctl, pointer = libc.prctl, ctypes.byref(program)
-    if prctl(38, 1, 0, 0, 0) != 0 or prctl(22, 2, pointer) != 0:
+    try:
+        install(code)
+    except OSError:
         os.write(1, b"cannot")
         os._exit(0)
 """

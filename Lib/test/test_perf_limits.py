@@ -45,23 +45,21 @@ def limit_file_size():
 
 def refuse_executable_memory(anonymous_only=0):
     '''Let the kernel answer EPERM to mmap(), with PROT_EXEC.'''
-    import struct
-    class Program(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
-    # Instructions: code, lines to skip if true, if false, operand.
-    LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
-    NUMBER, PROT, DESCRIPTOR = 0, 16 + 8 * 2, 16 + 8 * 4
-    MMAP = 9 if os.uname().machine == "x86_64" else 222
-    ALLOW, REFUSE = 0x7fff0000, 0x00050000 | errno.EPERM
-    code = [(LOAD, 0, 0, NUMBER), (EQUAL, 0, 5, MMAP),
-            (LOAD, 0, 0, PROT), (ANY_BIT, 0, 3, 4),     # PROT_EXEC
-            (LOAD, 0, 0, DESCRIPTOR), (EQUAL, 0, anonymous_only, 2**32 - 1),
-            (RETURN, 0, 0, REFUSE), (RETURN, 0, 0, ALLOW)]
-    instructions = b"".join(struct.pack("=HBBI", *line) for line in code)
-    program = Program(len(code), instructions)
-    if (libc.prctl(38, 1, 0, 0, 0) != 0                 # PR_SET_NO_NEW_PRIVS
-            or libc.prctl(22, 2, ctypes.byref(program), 0, 0) != 0):
-        print("cannot", errno.errorcode[ctypes.get_errno()])
+    from test.support.perf_arch import HERE
+    from test.support.perf_seccomp import (ALLOW, ANY_BIT, ARGUMENTS, EQUAL,
+                                           LOAD, NUMBER, REFUSE, RETURN,
+                                           install)
+    try:
+        install([(LOAD, 0, 0, NUMBER),
+                 (EQUAL, 0, 5, HERE.system_calls["mmap"]),
+                 (LOAD, 0, 0, ARGUMENTS[2]),
+                 (ANY_BIT, 0, 3, 4),                    # PROT_EXEC
+                 (LOAD, 0, 0, ARGUMENTS[4]),            # a descriptor
+                 (EQUAL, 0, anonymous_only, 2**32 - 1),
+                 (RETURN, 0, 0, REFUSE | errno.EPERM),
+                 (RETURN, 0, 0, ALLOW)])
+    except OSError as error:
+        print("cannot", errno.errorcode[error.errno])
         sys.exit()
 
 def refuse_gain_of_execution():

@@ -3,22 +3,20 @@
 Nothing is simulated: each situation is made, where this user can make it.
 """
 
-import ctypes
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import unittest
+from test.support.perf_seccomp import (ALLOW, EQUAL, LOAD, NUMBER, REFUSE,
+                                       RETURN, install)
 from test.support.perfpy_case import (NO_FP, PerfpyTestCase,
                                       RecordingTestCase, become_nobody,
                                       clean_environment)
 
-from perfpy import framepointers, permissions
+from perfpy import architecture, framepointers, permissions
 
-PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 38, 22
-SECCOMP_MODE_FILTER = 2
-ALLOW, ERRNO = 0x7FFF0000, 0x00050000
+MACHINE = architecture.of_machine()
 
 
 def forbid_perf_event_open(number):
@@ -26,19 +24,10 @@ def forbid_perf_event_open(number):
 
     As the filters of container runtimes do.
     """
-    load, equal, answer = 0x20, 0x15, 0x06
-    program = b"".join(struct.pack("HBBI", *instruction) for instruction in [
-        (load, 0, 0, 0),                    # the number of the system call
-        (equal, 0, 1, 298),                 # x86-64's perf_event_open
-        (answer, 0, 0, ERRNO | number),
-        (answer, 0, 0, ALLOW),
-    ])
-    buffer = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("HxxxxxxP", 4, ctypes.addressof(buffer))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
-            PR_SET_SECCOMP, SECCOMP_MODE_FILTER, header, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl")
+    install([(LOAD, 0, 0, NUMBER),
+             (EQUAL, 0, 1, MACHINE.perf_event_open),
+             (RETURN, 0, 0, REFUSE | number),
+             (RETURN, 0, 0, ALLOW)])
 
 
 class WorkingTest(RecordingTestCase):
@@ -112,8 +101,8 @@ class FramePointersTest(PerfpyTestCase):
         return self.path(name)
 
     @unittest.skipUnless(shutil.which("cc"), "there is no C compiler")
-    @unittest.skipIf(os.uname().machine == "riscv64",
-                     "nobody can tell, on this architecture")
+    @unittest.skipUnless(MACHINE and MACHINE.sets_frame_pointer,
+                         "nobody can tell, on this architecture")
     def test_code(self):
         with_them = self.compile("packages/one/code.so",
                                  "-fno-omit-frame-pointer")
@@ -179,8 +168,7 @@ class BrokenTest(PerfpyTestCase):
         result = self.perfpy("doctor", "--python", name, status=1)
         self.assertIn("cannot name its functions", result.stdout)
 
-    @unittest.skipUnless(os.uname().machine == "x86_64",
-                         "the filter is for x86-64")
+    @unittest.skipUnless(MACHINE, "the number of the system call is unknown")
     def test_filter_of_a_container(self):
         for number in 1, 38:        # EPERM, ENOSYS
             result = self.perfpy(

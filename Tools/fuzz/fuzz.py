@@ -99,16 +99,19 @@ def build_writer(target, compiler):
          *libraries, "-ldl", "-lm", "-lutil"])
 
 
-def fetch_atheris():
-    """Return the directory that has it."""
-    into = TOP / "base" / "atheris"
+def fetch_atheris(python):
+    """Return the directory that has it, for that interpreter."""
+    version = subprocess.run(
+        [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+        check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+    into = TOP / "base" / f"atheris-{version}"
     known = into / REQUIREMENTS.name
     if known.exists() and known.read_bytes() == REQUIREMENTS.read_bytes():
         return into
     shutil.rmtree(into, ignore_errors=True)
     with tempfile.TemporaryDirectory() as download:
         run(["python3", "-m", "pip", "download", "--quiet", "--no-deps",
-             "--only-binary", ":all:", "--python-version", "3.11",
+             "--only-binary", ":all:", "--python-version", version,
              "--require-hashes", "-r", REQUIREMENTS, "-d", download])
         for wheel in pathlib.Path(download).iterdir():
             zipfile.ZipFile(wheel).extractall(into)
@@ -121,7 +124,7 @@ def build_reader():
     if not python.exists():
         fail(f"there is no {python}; `make` builds it")
     into = BUILD / READER
-    arguments = shlex.join(["env", f"PYTHONPATH={fetch_atheris()}",
+    arguments = shlex.join(["env", f"PYTHONPATH={fetch_atheris(python)}",
                             str(python), str(HERE / "reader.py")])
     # To merge, libFuzzer starts this again and again.
     into.write_text(f'#!/bin/sh\nexec {arguments} "$0" "$@"\n')

@@ -3,11 +3,14 @@
     sphinx-build -W -n -b html -c Tools/doc Doc build/doc
 
 It does not lie in Doc/, where CPython's own conf.py is.  In the patched tree,
-CPython's documentation has the pages through patches/3.11/doc-index.patch.
+CPython's documentation has the pages through doc-index.patch.
 """
 
+import pathlib
+
 project = "cpython-perf"
-version = release = "3.11"
+version = release = (pathlib.Path(__file__).parents[2] / "Lib/perfpy/VERSION"
+                     ).read_text().strip()
 language = "en"
 root_doc = "perf"
 # From Doc/: Tools/doc/build-doc.sh copies Doc/locale/ there, as Sphinx

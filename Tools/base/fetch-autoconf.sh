@@ -11,16 +11,10 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . Tools/machine/private-apt.sh
+. Tools/machine/fail.sh
 least=$1
 suite=trixie
 dir=$PWD/base/autoconf
-
-fail() {
-    echo "fetch-autoconf: $1" >&2
-    shift
-    for line; do echo "    $line" >&2; done
-    exit 1
-}
 
 new_enough() {
     number=$("$dir/bin/autoconf" --version 2>/dev/null | sed -n '1s/.* //p')

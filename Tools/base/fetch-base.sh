@@ -15,17 +15,11 @@ set -eu
 cd "$(dirname "$0")/../.."
 . Tools/base/base.sh
 . Tools/machine/private-apt.sh
+. Tools/machine/fail.sh
 source_package=$(base_field 2)
 suite=$(base_field 3)
 download=$PWD/$sources/download
 remedy="give a CPython $base instead: ./configure --with-base=DIR|TARBALL"
-
-fail() {
-    echo "fetch-base: $1" >&2
-    shift
-    for line; do echo "    $line" >&2; done
-    exit 1
-}
 
 # --- From Debian ---
 

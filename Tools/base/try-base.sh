@@ -11,13 +11,7 @@
 set -eu
 here=$PWD
 cd "$(dirname "$0")/../.."
-
-fail() {
-    echo "try-base: $1" >&2
-    shift
-    for line; do echo "    $line" >&2; done
-    exit 1
-}
+. Tools/machine/fail.sh
 
 usage="usage: Tools/base/try-base.sh [--patches] DIR|TARBALL|DSC"
 build_too=yes

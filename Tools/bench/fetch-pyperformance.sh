@@ -7,13 +7,9 @@
 #   base/pyperformance/download/   what pip fetched
 set -eu
 cd "$(dirname "$0")/../.."
+. Tools/machine/fail.sh
 dir=base/pyperformance
 requirements=Tools/bench/requirements.txt
-
-fail() {
-    echo "fetch-pyperformance: $1" >&2
-    exit 1
-}
 
 if cmp -s "$requirements" $dir/requirements.txt; then
     exit 0

@@ -5,11 +5,7 @@
 # in build-install/, has the base that is here.
 set -eu
 cd "$(dirname "$0")/../.."
-
-fail() {
-    echo "check-install: $1" >&2
-    exit 1
-}
+. Tools/machine/fail.sh
 
 rm -rf build-install
 git clone -q . build-install

@@ -12,15 +12,11 @@ set -eu
 cd "$(dirname "$0")/../.."
 . Tools/base/base.sh
 . Tools/machine/debian-tree.sh
+. Tools/machine/fail.sh
 page=Doc/howto/perf_packages.rst
 options=${DEB_BUILD_OPTIONS-nopgo nolto}
 # As on this machine: there is no git in the image that would tell it.
 date=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-
-fail() {
-    echo "check-container: $1" >&2
-    exit 1
-}
 
 say() {
     echo "check-container: $1"

@@ -13,12 +13,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 . Tools/base/base.sh
 . Tools/machine/debian-tree.sh
+. Tools/machine/fail.sh
 package=python$base-perf
-
-fail() {
-    echo "check-deb: $1" >&2
-    exit 1
-}
 
 say() {
     echo "check-deb: $1"

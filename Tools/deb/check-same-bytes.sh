@@ -11,11 +11,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . Tools/base/base.sh
-
-fail() {
-    echo "check-same-bytes: $1" >&2
-    exit 1
-}
+. Tools/machine/fail.sh
 
 [ $# = 1 ] || fail "usage: Tools/deb/check-same-bytes.sh DIRECTORY"
 [ ! -e "$1" ] || [ -e "$1/.same-bytes" ] || fail "$1 is not mine to remove"

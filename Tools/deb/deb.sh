@@ -15,18 +15,12 @@ set -eu
 cd "$(dirname "$0")/../.."
 . Tools/base/base.sh
 . Tools/patches/applied.sh
+. Tools/machine/fail.sh
 source_package=$(base_field 2)
 package=python$base-perf
 work=build-deb$suffix
 source=$work/$package
 ours=$(cat Lib/perfpy/VERSION)
-
-fail() {
-    echo "deb: $1" >&2
-    shift
-    for line; do echo "    $line" >&2; done
-    exit 1
-}
 
 upstream_of() {
     echo "${1%-*}"
@@ -36,11 +30,11 @@ version=$(sed -n "s/^$source_package \([^,]*\).*/\1/p" "$sources/origin")
 dsc=$sources/download/${source_package}_$version.dsc
 [ -e "$dsc" ] || fail \
     "the base is $(cat "$sources/origin"), which is no source package of a" \
-    "distribution; ./configure without --with-base takes it from there"
+    "distribution; ./configure without --with-base takes this release's"
 upstream=$(upstream_of "$version")
 installed=$(dpkg-query -W -f '${Version}' "python$base" 2>/dev/null) || fail \
     "this system has no package python$base, which $package stands beside;" \
-    "apt-get install python$base"
+    "apt-get install python$base, on a release that has it"
 [ "$(upstream_of "$installed")" = "$upstream" ] || fail \
     "python$base is $installed here, and the base is $version:" \
     "apt-get install python$base, or make distclean to fetch the base again"

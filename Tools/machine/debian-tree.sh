@@ -2,7 +2,7 @@
 # A Debian in a directory, as it comes, of the release that $tree_release names or
 # else of the one that this machine has.
 # To be sourced by Tools/machine/fresh-machine.sh, Tools/deb/check-deb.sh and
-# Tools/deb/check-container.sh, as root.
+# Tools/deb/check-container.sh, as root, beside Tools/machine/fail.sh.
 #
 #   make_tree DIR [PACKAGE...]   makes it if it is not there, with the network's ways
 #                                of this machine, and mounts what programs need
@@ -12,14 +12,9 @@
 # What is mounted is unmounted when the script ends, too.  DIR is kept.  Remove it
 # with rm -r --one-file-system, which spares what is mounted below it after all.
 
-tree_fail() {
-    echo "debian-tree: $1" >&2
-    exit 1
-}
-
 make_tree() {
-    [ "$(id -u)" = 0 ] || tree_fail "only root can make one"
-    command -v debootstrap >/dev/null || tree_fail \
+    [ "$(id -u)" = 0 ] || fail "only root can make one"
+    command -v debootstrap >/dev/null || fail \
         "debootstrap is missing: apt-get install --no-install-recommends debootstrap"
     # shellcheck disable=SC1091  # of the machine
     machine_release=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -28,7 +23,7 @@ make_tree() {
     tree_mirror=$(apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(SITE)' \
                       'Created-By: Packages' |
                   sed -n "s/^Debian $machine_release //p" | head -n 1)
-    [ -n "$tree_mirror" ] || tree_fail \
+    [ -n "$tree_mirror" ] || fail \
         "this machine's apt has no entry for $machine_release to take over"
 
     made=$1

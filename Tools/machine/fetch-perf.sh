@@ -10,15 +10,9 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . Tools/machine/private-apt.sh
+. Tools/machine/fail.sh
 dir=$PWD/base/perf
 least=6.8
-
-fail() {
-    echo "fetch-perf: $1" >&2
-    shift
-    for line; do echo "    $line" >&2; done
-    exit 1
-}
 
 # Prints the version of the perf that is given, if it runs and is new enough.
 new_enough() {

@@ -10,14 +10,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . Tools/machine/private-apt.sh
+. Tools/machine/fail.sh
 dir=$PWD/base/samply
-
-fail() {
-    echo "fetch-samply: $1" >&2
-    shift
-    for line; do echo "    $line" >&2; done
-    exit 1
-}
 
 # The suite's own C library runs it: by that library's loader, and nothing in
 # the environment, so that the programs it starts are not affected.

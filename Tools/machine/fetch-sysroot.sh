@@ -18,13 +18,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 . Tools/base/base.sh
 . Tools/machine/private-apt.sh
-
-fail() {
-    echo "fetch-sysroot: $1" >&2
-    shift
-    for line; do echo "    $line" >&2; done
-    exit 1
-}
+. Tools/machine/fail.sh
 
 [ $# -ge 2 ] || fail \
     "usage: Tools/machine/fetch-sysroot.sh HOST DIRECTORY [PACKAGE...]"

@@ -13,6 +13,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . Tools/machine/debian-tree.sh
+. Tools/machine/fail.sh
 
 usage="[--release NAME] [--as-user] DIRECTORY [COMMAND...]"
 user=root
@@ -20,7 +21,7 @@ while :; do
     case ${1-} in
         --as-user) user=tester ;;
         --release) tree_release=${2-}; shift ;;
-        "" | --*) tree_fail "usage: Tools/machine/fresh-machine.sh $usage" ;;
+        "" | --*) fail "usage: Tools/machine/fresh-machine.sh $usage" ;;
         *) break ;;
     esac
     shift

@@ -14,11 +14,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . Tools/base/base.sh
-
-fail() {
-    echo "full-system: $1" >&2
-    exit 1
-}
+. Tools/machine/fail.sh
 
 host=$(cat config.host 2>/dev/null) && [ -n "$host" ] ||
     fail "configure for another architecture: ./configure --host=aarch64-linux-gnu"

@@ -24,9 +24,7 @@ class OthersFilesTest(MapTestCase):
         result = self.run_well("""
             import fcntl
             make_function("one")()
-            number = next(int(fd) for fd in os.listdir("/proc/self/fd")
-                          if os.path.exists(f"/proc/self/fd/{fd}")
-                          and os.readlink(f"/proc/self/fd/{fd}") == MAP)
+            number = descriptor_of_map()
             map_status = os.stat(MAP)
             os.unlink(MAP)
             os.closerange(3, 4096)
@@ -55,9 +53,7 @@ class OthersFilesTest(MapTestCase):
     def test_own_descriptor_of_the_map(self):
         # A program that reads its own map, by the number that was ours.
         self.run_well("""
-            number = next(int(fd) for fd in os.listdir("/proc/self/fd")
-                          if os.path.exists(f"/proc/self/fd/{fd}")
-                          and os.readlink(f"/proc/self/fd/{fd}") == MAP)
+            number = descriptor_of_map()
             os.closerange(3, 4096)
             fd = os.open(MAP, os.O_RDONLY)
             os.dup2(fd, number)

@@ -228,9 +228,7 @@ class DescriptorTest(MapTestCase):
         result = self.run_well("""
             import fcntl, tempfile
             make_function("one")()
-            number = next(int(fd) for fd in os.listdir("/proc/self/fd")
-                          if os.path.exists(f"/proc/self/fd/{fd}")
-                          and os.readlink(f"/proc/self/fd/{fd}") == MAP)
+            number = descriptor_of_map()
             os.closerange(3, 4096)
             with tempfile.TemporaryFile() as file:
                 os.dup2(file.fileno(), number)
@@ -247,9 +245,7 @@ class DescriptorTest(MapTestCase):
 
     def test_number_reused_for_a_pipe_at_exit(self):
         self.run_well("""
-            number = next(int(fd) for fd in os.listdir("/proc/self/fd")
-                          if os.path.exists(f"/proc/self/fd/{fd}")
-                          and os.readlink(f"/proc/self/fd/{fd}") == MAP)
+            number = descriptor_of_map()
             reader, writer = os.pipe()
             os.dup2(writer, number)
             os.close(writer)
@@ -326,24 +322,6 @@ class FailureTest(MapTestCase):
         self.assertEqual(done, "done True")
         self.check_cut_map(data.encode(), 15 * 1024)
 
-    def test_disk_full_from_the_start(self):
-        wrapper = self.own_tmp("-t tmpfs -o size=16k tmpfs /tmp")
-        result = run("""
-            print("runs", sys.is_stack_trampoline_active())
-            print(os.path.exists(MAP) and os.path.getsize(MAP))
-        """, "-X", "perf", wrapper=wrapper, read=False, before="""
-            filler = os.open("/tmp/filler", os.O_WRONLY | os.O_CREAT)
-            try:
-                while True:
-                    os.write(filler, bytes(4096))
-            except OSError:
-                pass
-        """)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assert_one_warning(result)
-        self.assertEqual(result.stdout.splitlines()[0], "runs False")
-        self.assertIn(result.stdout.splitlines()[1], ("False", "0"))
-
     FILL = """
         filler = os.open("/tmp/filler", os.O_WRONLY | os.O_CREAT)
         try:
@@ -352,6 +330,17 @@ class FailureTest(MapTestCase):
         except OSError:
             pass
     """
+
+    def test_disk_full_from_the_start(self):
+        wrapper = self.own_tmp("-t tmpfs -o size=16k tmpfs /tmp")
+        result = run("""
+            print("runs", sys.is_stack_trampoline_active())
+            print(os.path.exists(MAP) and os.path.getsize(MAP))
+        """, "-X", "perf", wrapper=wrapper, read=False, before=self.FILL)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assert_one_warning(result)
+        self.assertEqual(result.stdout.splitlines()[0], "runs False")
+        self.assertIn(result.stdout.splitlines()[1], ("False", "0"))
 
     def test_room_again(self):
         # All that did not fit is written with the next new function.

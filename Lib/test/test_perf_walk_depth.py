@@ -74,7 +74,6 @@ class DepthTest(PerfTestCase):
 
     def test_innermost_function_at_any_depth(self):
         # Three functions in turn, so that a stale label would be noticed.
-        # Each looks at the labels itself: a call would make new ones.
         functions = "".join(textwrap.dedent(f"""
             def {name}(n):
                 compare({name}, n, n % 700 < 3 and _testperf.labels())
@@ -83,13 +82,6 @@ class DepthTest(PerfTestCase):
                 compare({name}, n, n % 700 < 3 and _testperf.labels())
             """) for name, callee in zip("abc", "bca"))
         self.run_script(DEEP_PREAMBLE + functions + textwrap.dedent("""
-            def compare(function, n, labels):
-                if labels:
-                    actual = names.function_of(labels[0])
-                    assert actual == symbol(function.__code__), (n, actual)
-                    seen.append(n)
-
-            seen = []
             sys.setrecursionlimit(10**6)
             sys.activate_stack_trampoline("perf")
             a(400_000)
@@ -113,13 +105,6 @@ class DepthTest(PerfTestCase):
                 finally:
                     compare(b, n, n % 501 == 0 and _testperf.labels())
 
-            def compare(function, n, labels):
-                if labels:
-                    actual = names.function_of(labels[0])
-                    assert actual == symbol(function.__code__), (n, actual)
-                    seen.append(n)
-
-            seen = []
             sys.setrecursionlimit(10**6)
             sys.activate_stack_trampoline("perf")
             for _ in range(2):
@@ -157,6 +142,15 @@ DEEP_PREAMBLE = textwrap.dedent("""
 
     sys.tracebacklimit = 5
     checker, names = StackChecker(), LabelNames()
+
+    # Called with the labels, for which no call may have made new ones.
+    def compare(function, n, labels):
+        if labels:
+            actual = names.function_of(labels[0])
+            assert actual == symbol(function.__code__), (n, actual)
+            seen.append(n)
+
+    seen = []
     """)
 
 

@@ -26,6 +26,11 @@ def make_function(name, filename="made.py"):
     code = (lambda: None).__code__
     code = code.replace(co_name=name, co_qualname=name, co_filename=filename)
     return type(make_function)(code, {})
+
+def descriptor_of_map():
+    return next(int(fd) for fd in os.listdir("/proc/self/fd")
+                if os.path.exists(f"/proc/self/fd/{fd}")
+                and os.readlink(f"/proc/self/fd/{fd}") == MAP)
 """
 
 

@@ -204,6 +204,28 @@ find_fde(struct dl_phdr_info *info, size_t Py_UNUSED(size), void *arg)
     return 0;
 }
 
+/* Put .eh_frame_hdr behind unwind information of one function, which is to
+   stand so far behind the start of its code. */
+static void
+add_frame_header(Unwinding *made, size_t cie_size, size_t size,
+                 size_t to_eh_frame)
+{
+    const FrameHeader header = {
+        .version = 1,
+        .eh_frame_ptr_enc = DW_EH_PE_pcrel | DW_EH_PE_sdata4,
+        .fde_count_enc = DW_EH_PE_udata4,
+        .table_enc = DW_EH_PE_datarel | DW_EH_PE_sdata4,
+        .eh_frame_ptr = -(int32_t)(size + offsetof(FrameHeader, eh_frame_ptr)),
+        .fde_count = 1,
+        .initial_location = -(int32_t)(to_eh_frame + size),
+        .fde = (int32_t)cie_size - (int32_t)size,
+    };
+    memcpy(made->bytes + size, &header, sizeof(header));
+    made->fde_offset = cie_size;
+    made->eh_frame_size = size;
+    made->size = size + sizeof(header);
+}
+
 /* Take the unwind information that the assembler made for a model and give
    it the addresses that it has behind dumped code, where there is room. */
 static int
@@ -238,22 +260,8 @@ make_unwinding(Unwinding *made, const char *model, size_t room)
     fde->identifier = (uint32_t)(cie_size + offsetof(FrameEntry, identifier));
     fde->pc_begin = -(int32_t)(to_eh_frame + cie_size
                                + offsetof(FrameEntry, pc_begin));
-
-    FrameHeader header = {
-        .version = 1,
-        .eh_frame_ptr_enc = DW_EH_PE_pcrel | DW_EH_PE_sdata4,
-        .fde_count_enc = DW_EH_PE_udata4,
-        .table_enc = DW_EH_PE_datarel | DW_EH_PE_sdata4,
-        .eh_frame_ptr = -(int32_t)(size + offsetof(FrameHeader, eh_frame_ptr)),
-        .fde_count = 1,
-        .initial_location = -(int32_t)(to_eh_frame + size),
-        .fde = (int32_t)cie_size - (int32_t)size,
-    };
-    memcpy(made->bytes + size, &header, sizeof(header));
     made->code_size = to_eh_frame;
-    made->fde_offset = cie_size;
-    made->eh_frame_size = size;
-    made->size = size + sizeof(header);
+    add_frame_header(made, cie_size, size, to_eh_frame);
     return 0;
 }
 
@@ -731,23 +739,9 @@ make_given_unwinding(Unwinding *made, size_t code_size,
         return -1;
     }
     const size_t cie_size = entry_size((const FrameEntry *)eh_frame);
-    const FrameHeader header = {
-        .version = 1,
-        .eh_frame_ptr_enc = DW_EH_PE_pcrel | DW_EH_PE_sdata4,
-        .fde_count_enc = DW_EH_PE_udata4,
-        .table_enc = DW_EH_PE_datarel | DW_EH_PE_sdata4,
-        .eh_frame_ptr = -(int32_t)(eh_frame_size
-                                   + offsetof(FrameHeader, eh_frame_ptr)),
-        .fde_count = 1,
-        .initial_location = -(int32_t)(ALIGN_8(code_size) + eh_frame_size),
-        .fde = (int32_t)cie_size - (int32_t)eh_frame_size,
-    };
     memcpy(made->bytes, eh_frame, eh_frame_size);
-    memcpy(made->bytes + eh_frame_size, &header, sizeof(header));
     made->code_size = code_size;
-    made->fde_offset = cie_size;
-    made->eh_frame_size = eh_frame_size;
-    made->size = eh_frame_size + sizeof(header);
+    add_frame_header(made, cie_size, eh_frame_size, ALIGN_8(code_size));
     return 0;
 }
 

@@ -94,6 +94,11 @@ def choice_of(options):
                         options.lines)
 
 
+def _add_perf(parser):
+    parser.add_argument("--perf", metavar="PROGRAM",
+                        help="perf (default: $PERF, or perf)")
+
+
 def _add_no_activate(parser):
     parser.add_argument("--no-activate", action="store_true",
                         help="leave a process alone that does not name its "
@@ -147,8 +152,7 @@ def _add_run(subcommands):
                         help="the interpreter (default: that of the virtual "
                         "environment that is active, or the one that runs "
                         "perfpy)")
-    parser.add_argument("--perf", metavar="PROGRAM",
-                        help="perf (default: $PERF, or perf)")
+    _add_perf(parser)
     parser.add_argument("--attach", type=_pids, metavar="PID", default=[],
                         action="extend",
                         help="record running processes, and their children, "
@@ -181,8 +185,7 @@ def _add_top(subcommands):
                         help="samples a second (default: 499)")
     parser.add_argument("--python", metavar="PROGRAM",
                         help="the interpreter of a script")
-    parser.add_argument("--perf", metavar="PROGRAM",
-                        help="perf (default: $PERF, or perf)")
+    _add_perf(parser)
     _add_no_activate(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("-m", dest="module", action="store_true",
@@ -246,8 +249,7 @@ def _add_doctor(subcommands):
     parser.add_argument("--python", metavar="PROGRAM",
                         help="the interpreter (default: the one that runs "
                         "perfpy)")
-    parser.add_argument("--perf", metavar="PROGRAM",
-                        help="perf (default: $PERF, or perf)")
+    _add_perf(parser)
 
 
 def _add_clean(subcommands):

@@ -53,10 +53,11 @@ def orphans(profile):
 def _file(profile, stack):
     """Return where a stack's innermost function outside the kernel is.
 
-    Return None if there is none, and for a stack that is known to be cut.
+    Return None if there is none, and for a stack whose callers are known to be
+    missing.
     """
     frames = [profile.frames[frame] for frame in profile.frames_of(stack)]
-    if frames[0] == marks.CUT:
+    if frames[0] in (marks.CUT, marks.SINCE_BEFORE):
         return None
     for frame in reversed(frames):
         if frame.kind in (Kind.NATIVE, Kind.INTERPRETER):

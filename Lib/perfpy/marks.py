@@ -12,6 +12,8 @@ CUT = Frame("(cut)", "", Kind.MARK)
 START_UP = Frame("(start-up)", "", Kind.MARK)
 SHUTDOWN = Frame("(shutdown)", "", Kind.MARK)
 NO_CALLERS = Frame("(no callers)", "", Kind.MARK)
+# ... or the Python functions have been running since the process named none.
+SINCE_BEFORE = Frame("(running since before)", "", Kind.MARK)
 
 # What the functions inside it do.
 GARBAGE_COLLECTION = Frame("(garbage collection)", "", Kind.MARK)

@@ -54,6 +54,11 @@ class Image:
         """Whether it has an interpreter with labels."""
         return bool(self.points)
 
+    @property
+    def is_older(self):
+        """Whether it runs what may be older than the recording."""
+        return self.start == 0 or bool(self.parent and self.parent.is_older)
+
     def add(self, mappings):
         self._mappings += mappings
         self._sort_out()

@@ -6,7 +6,7 @@ by perfscript.py, which reads the samples after the recording.
 
 from perfpy import labels
 from perfpy.marks import (CUT, GARBAGE_COLLECTION, NO_CALLERS, SHUTDOWN,
-                          START_UP)
+                          SINCE_BEFORE, START_UP)
 from perfpy.profile import NO_STACK, UNKNOWN, Kind
 from perfpy.reduce import TOKEN
 from perfpy.stackcopy import End, Functions
@@ -18,6 +18,8 @@ _THREAD_STARTS = {"clone", "clone3", "__clone", "__clone3", "start_thread",
                   "thread_start", "_start"}
 # What the interpreter's main thread starts with.
 _MAIN = {"Py_BytesMain", "Py_Main", "Py_RunMain", "pymain_main"}
+# What it ends with.
+_END = {"Py_FinalizeEx", "Py_Finalize", "_Py_Finalize"}
 _COLLECTORS = {"gc_collect_main", "gc_collect_with_callback",
                "gc_collect_generations", "_PyGC_CollectNoFail",
                "PyGC_Collect"}
@@ -101,11 +103,17 @@ class Assembler:
 
     def _outside(self, image, tid, time, native):
         """Return what to show native functions below, without Python ones."""
-        if image.first is None or time < image.first:
+        if image.is_older:
+            if self._is_whole(native) and not any(
+                    self._profile.frames[frame].kind is Kind.INTERPRETER
+                    for frame in native):
+                return NO_STACK
+            mark = SHUTDOWN if self._is_in(_END, native) else SINCE_BEFORE
+        elif image.first is None or time < image.first:
             mark = START_UP
         elif time > image.last:
             mark = SHUTDOWN
-        elif self._is_in_main(native):
+        elif self._is_in(_MAIN, native):
             mark = START_UP     # the script is compiled
         elif tid not in image.threads and self._is_whole(native):
             return NO_STACK     # a thread that is not the interpreter's
@@ -117,8 +125,8 @@ class Assembler:
         return bool(native) and (self._profile.frames[native[0]].name
                                  in _THREAD_STARTS)
 
-    def _is_in_main(self, native):
-        return any(self._profile.frames[frame].name in _MAIN
+    def _is_in(self, names, native):
+        return any(self._profile.frames[frame].name.partition(".")[0] in names
                    for frame in native)
 
     def _collects(self, frame):

@@ -16,7 +16,8 @@ from test.support.perf_helper import remove_map
 from test.support.perfpy_case import (RecordingTestCase, become_nobody,
                                       clean_environment, shares)
 
-from perfpy import request
+from perfpy import marks, request
+from perfpy.profile import Kind
 
 BUSY = """
 def inner():
@@ -79,6 +80,16 @@ class ActivateTest(ActivateTestCase):
             self.assertRegex(result.stderr, "running since before: .*outer")
             # It is off again.
             self.assertFalse(self.has_map(process.pid))
+
+    def test_running_since_before(self):
+        process = self.start("""
+            while True:
+                sum(range(10_000))
+            """)
+        profile = self.attach(process).profile
+        self.assertGreater(shares(profile, {Kind.MARK}).get(
+            marks.SINCE_BEFORE.name, 0), 0.9)
+        self.assertNotIn(marks.START_UP, profile.frames)
 
     def test_signals_leave_nothing_switched_on(self):
         process = self.start("outer()")

@@ -3,7 +3,9 @@
 import unittest
 from test.test_perfpy_profile import profile_of
 
+from perfpy import marks
 from perfpy.advice import advice, orphans
+from perfpy.profile import Frame, Kind
 
 OTHER = "/usr/lib/libother.so.1"
 
@@ -36,6 +38,13 @@ class AdviceTest(unittest.TestCase):
             self.assertEqual(orphans(profile), (0, None), words)
             self.assertEqual(self.advice(profile), [])
         self.assertEqual(self.advice(profile_of()), [])
+
+    def test_functions_that_cannot_be_shown(self):
+        profile = profile_of((9, "py:f"), (3, "mark:before int:main"),
+                             (1, "py:f"))
+        profile.frames[profile.frames.index(
+            Frame("before", "", Kind.MARK))] = marks.SINCE_BEFORE
+        self.assertEqual(orphans(profile), (0, None))
 
     def test_beginning_and_end(self):
         profile = profile_of((5, "int:main"), (1, "py:f"), (1, "py:f"),

@@ -388,7 +388,20 @@ def _handle_ends(handler):
             signal.signal(number, handler)
 
 
+def _open_closed_streams():
+    """Let who is started without streams have some that lead nowhere.
+
+    Else other files would be opened in their place.  A script that is run is
+    without them as before.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # This takes the lowest number.
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))
+
+
 def main(arguments=None):
+    _open_closed_streams()
     # Names come from anywhere, and not every terminal knows all characters.
     sys.stdout.reconfigure(errors="backslashreplace")
     options = parse(arguments)
@@ -398,7 +411,10 @@ def main(arguments=None):
         status = module.main(options)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:     # the reader has seen enough
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # the reader has enough
+            print(f"perfpy: {error.strerror or error}", file=sys.stderr)
+        # What is still to be written cannot be.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:

@@ -306,6 +306,16 @@ started: 2026-11-18T12:00:00+00:00
                 process.stdout.close()
                 self.assertEqual(process.stderr.read(), "")
 
+    def test_disk_is_full(self):
+        self.save("a.perfpy", (1, "py:f"))
+        with open("/dev/full", "w") as full:
+            result = subprocess.run(
+                self.command("report", "a.perfpy"), stdout=full,
+                stderr=subprocess.PIPE, text=True, cwd=self.directory,
+                env=clean_environment())
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr, "perfpy: No space left on device\n")
+
     def test_plain_terminal(self):
         profile = Profile()
         profile.thread(1, 1).add_sample(0, profile.add_stack(

@@ -121,6 +121,18 @@ class CommandLineTest(RecordingTestCase):
         self.assertEqual((result.stdout, result.stderr), expected)
         self.assertTrue(result.stdout.startswith("\0cba"))
 
+    def test_no_streams(self):
+        script = self.script("""
+            with open("streams", "w") as file:
+                print(file.fileno(), sys.stdout, sys.stderr, file=file)
+            busy()
+            """)
+        result = self.record(script, prefix=[
+            "sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"])
+        self.assertIn("busy", shares(result.profile))
+        with open(self.path("streams")) as file:
+            self.assertEqual(file.read(), "0 None None\n")
+
     def test_nothing_is_left_behind(self):
         pids = self.script("""
             print(os.getpid(), flush=True)

@@ -21,6 +21,8 @@ def reason(event, seconds, cpu_seconds=None):
         cause = ("the processes were waiting all the time, and only running "
                  "is recorded; give them something to do, or record for "
                  "longer")
+    elif seconds < SHORT and cpu_seconds is not None:
+        cause = f"it took {seconds:.3f} s; a longer --duration may help"
     elif seconds < SHORT:
         cause = (f"the script took {seconds:.3f} s; a higher --frequency may "
                  "help")

@@ -53,6 +53,7 @@ class NothingTest(RecordingTestCase):
                       nothing.reason("page-faults", 9, 9))
         self.assertIn("waiting", nothing.reason("cycles:u", 9, 0.01))
         self.assertIn("--frequency", nothing.reason("cpu-clock", 0.05))
+        self.assertIn("--duration", nothing.reason("cpu-clock", 0.05, 0.05))
         self.assertIn("doctor", nothing.reason("cpu-clock", 9))
         self.assertIn("doctor", nothing.reason("cpu-clock", 9, 9))
 

@@ -321,8 +321,6 @@ def record_attached(session, options):
         f"process {pid}: {family.command_line(pid)}" for pid in options.attach)
     session.meta["python"] = targets[0].program
     session.pids = family.with_children(options.attach)
-    session.cpu_before = family.cpu_seconds(session.pids)
-    queued = family.queued_seconds(session.pids[0])
     with contextlib.ExitStack() as stack:
         for target in targets:
             if target.jitdump and session.how.method != "copy":
@@ -333,6 +331,8 @@ def record_attached(session, options):
         except PerfError:
             attach.find_all(options.attach)     # one may have ended
             raise
+        session.cpu_before = family.cpu_seconds(session.pids)
+        queued = family.queued_seconds(session.pids[0])
         session.progress(f"recording for {options.duration:g} s, "
                          "Ctrl-C ends it")
         attach.wait(recorder, options.duration)

@@ -62,6 +62,14 @@ class AttachTest(AttachTestCase, RecordingTestCase):
         self.assertIsNone(server.poll())
         self.assertTrue(os.path.exists(f"/tmp/perf-{server.pid}.map"))
 
+    def test_waiting_for_a_processor(self):
+        # Not longer than it is recorded, though it has waited before.
+        servers = [self.start("-X", "perf")
+                   for _ in range(4 * os.cpu_count())]
+        meta = self.attach(servers[0].pid).profile.meta
+        self.assertGreater(float(meta["queued"]), 0)
+        self.assertLess(float(meta["queued"]), float(meta["duration"]))
+
     def test_ctrl_c_ends_it(self):
         server = self.start("-X", "perf")
         with subprocess.Popen(

@@ -120,8 +120,8 @@ def choose(forced, has_labels):
     if forced:
         reason = f"{NAMES[forced]}, as asked"
         if forced == "copy" and not can_copy:
-            reason += (", but the interpreter has no frame labels: there are "
-                       "native functions only")
+            reason += (", but the interpreter has no frame labels: Python "
+                       "functions, or their callers, are missing")
         return Unwinding(forced, reason)
     if can_copy:
         return Unwinding("copy", NAMES["copy"])

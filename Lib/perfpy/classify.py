@@ -7,6 +7,7 @@ meta["packages"], those of packages besides site-packages.
 Called by all that shows functions, and by run.py for what it records.
 """
 
+import datetime
 import enum
 import glob
 import os
@@ -119,6 +120,16 @@ def path_of(profile, file):
                 if os.path.exists(path):
                     return path
     return os.path.join(profile.meta.get("directory", ""), file)
+
+
+def has_changed(profile, path):
+    """Return whether a file is newer than the recording; raise OSError."""
+    try:
+        started = datetime.datetime.fromisoformat(profile.meta["started"])
+    except (KeyError, ValueError):
+        return False
+    # The recording has whole seconds.
+    return os.stat(path).st_mtime > started.timestamp() + 1
 
 
 def short_file(profile, file):

@@ -12,10 +12,9 @@ the same line.  Called by diff.py.
 
 import collections
 import difflib
-import os
 import tokenize
 
-from perfpy import classify, html, source, table
+from perfpy import classify, html, table
 from perfpy.profile import NO_STACK, Profile
 
 AFTER, BEFORE = "after", "before"
@@ -87,19 +86,16 @@ class _Lines:
         paths = (classify.path_of(self._before, frame.file),
                  classify.path_of(self._after, function.file))
         if paths not in self._known:
-            self._known[paths] = _alike(*paths, source.recorded_at(
-                self._before))
+            self._known[paths] = _alike(*paths, self._before)
         known = self._known[paths]
         return frame.line if known is None else known.get(frame.line, 0)
 
 
-def _alike(before, after, recorded):
+def _alike(before, after, profile):
     """Return {line before: line after}, or None if all are the same."""
     try:
         if before == after:
-            is_new = (recorded is not None
-                      and os.stat(after).st_mtime > recorded)
-            return {} if is_new else None
+            return {} if classify.has_changed(profile, after) else None
         texts = []
         for path in before, after:
             with tokenize.open(path) as file:

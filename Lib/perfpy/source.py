@@ -5,8 +5,6 @@ no more of a program than it has to.  Called by html.py.
 """
 
 import ast
-import datetime
-import os
 import tokenize
 import typing
 
@@ -37,11 +35,10 @@ class Source(typing.NamedTuple):
 class _File:
     """A source file, as far as it can be read."""
 
-    def __init__(self, path, recorded):
+    def __init__(self, path, profile):
         self.lines, self.has_changed, self._spans = [], False, []
         try:
-            self.has_changed = (recorded is not None
-                                and os.stat(path).st_mtime > recorded)
+            self.has_changed = classify.has_changed(profile, path)
             with tokenize.open(path) as file:
                 text = file.read()
             self.lines = text.splitlines()
@@ -76,13 +73,12 @@ def of_profile(profile):
         -max(total for _, total in item[1].values()), item[0][:2]))
     hottest = hottest[:MOST_FUNCTIONS]
     of_threads = _of_threads(profile, {function for function, _ in hottest})
-    recorded = recorded_at(profile)
     files = {}
     result = []
     for function, times in hottest:
         path = classify.path_of(profile, function.file)
         if path not in files:
-            files[path] = _File(path, recorded)
+            files[path] = _File(path, profile)
         file = files[path]
         first, last = file.span(times)
         result.append(Source(function, first, file.lines[first - 1:last],
@@ -112,12 +108,3 @@ def _of_threads(profile, functions):
                 result.setdefault(function, {}).setdefault(
                     thread, {})[line] = times[number]
     return result
-
-
-def recorded_at(profile):
-    """Return when it was, as the times of files have it, or None."""
-    try:
-        return datetime.datetime.fromisoformat(
-            profile.meta["started"]).timestamp()
-    except (KeyError, ValueError):
-        return None

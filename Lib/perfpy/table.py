@@ -246,6 +246,10 @@ def write_functions(profile, file, choice=Choice()):
                   file=file)
     _write_rest(shown, rows, whole, file,
                 "elsewhere" if choice.only else "without a Python function")
+    for name in sorted({row.frame.file for row in shown if row.frame.line}):
+        if _has_changed(profile, name):
+            print(f"{printable(name)} has changed since the recording",
+                  file=file)
 
 
 def _text_of(profile, frame):
@@ -255,6 +259,13 @@ def _text_of(profile, frame):
         return linecache.getline(path, frame.line).strip()
     except (OSError, ValueError):
         return ""
+
+
+def _has_changed(profile, file):
+    try:
+        return classify.has_changed(profile, classify.path_of(profile, file))
+    except (OSError, ValueError):
+        return False
 
 
 def write_threads(profile, file, count=MOST_THREADS):

@@ -1,6 +1,7 @@
 """Lines: the text and the times that a page has of them, and how it looks."""
 
 import base64
+import io
 import os
 import pathlib
 import re
@@ -8,7 +9,7 @@ import tempfile
 import unittest
 import zlib
 
-from perfpy import source
+from perfpy import source, table
 from perfpy.profile import Frame, Kind, Profile
 from test.support.perfpy_case import RecordingTestCase
 from test.support.perfpy_page import PageTestCase, element
@@ -101,6 +102,16 @@ class SourceTest(InDirectory):
         profile = example(self.file)
         profile.meta["started"] = "2001-01-01T00:00:00+00:00"
         self.assertTrue(source.of_profile(profile)[0].has_changed)
+        file = io.StringIO()
+        table.write_functions(profile, file, table.Choice(lines=True))
+        self.assertIn(f"\n{self.file} has changed since the recording\n",
+                      file.getvalue())
+        # It was written just before: the recording has no fractions.
+        os.utime(self.file, (0, 978307200.9))
+        self.assertFalse(source.of_profile(profile)[0].has_changed)
+        file = io.StringIO()
+        table.write_functions(profile, file, table.Choice(lines=True))
+        self.assertNotIn("has changed", file.getvalue())
 
     def test_texts_that_make_no_sense(self):
         for text in b"", b"def f(:\n" * 20, b"\xff\xfe\0\0" * 9, b"(" * 9999:

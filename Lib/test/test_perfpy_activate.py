@@ -12,7 +12,6 @@ import time
 import unittest
 from test import support
 from test.support.perf_base import SERVES_REQUESTS
-from test.support.perf_helper import remove_map
 from test.support.perfpy_case import (RecordingTestCase, become_nobody,
                                       clean_environment, shares)
 
@@ -39,18 +38,11 @@ class ActivateTestCase(RecordingTestCase):
     def start(self, text, *options, prefix=(), python=sys.executable,
               **variables):
         """Start a process that prints its number when it is ready."""
-        process = subprocess.Popen(
+        process, _ = self.start_process(
             [*prefix, python, *options, self.script(
                 BUSY + textwrap.dedent(text))],
-            env=clean_environment(**variables),
-            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            cwd=self.directory)
+            env=clean_environment(**variables), stdin=subprocess.PIPE)
         self.addCleanup(process.stdin.close)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(remove_map, process.pid)
-        self.addCleanup(process.kill)
-        process.stdout.readline()
         return process
 
     def attach(self, process, *options, duration=1, **kwargs):

@@ -32,15 +32,10 @@ class AttachTestCase:
 
     def start(self, *options, prefix=(), script=SERVER, **kwargs):
         """Start a server that runs until the end of the test."""
-        process = subprocess.Popen(
+        process, line = self.start_process(
             [*prefix, sys.executable, *options, self.script(script)],
-            env=clean_environment(JITDUMPDIR=self.directory), text=True,
-            stdout=subprocess.PIPE, cwd=self.directory, **kwargs)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(remove_map, process.pid)
-        self.addCleanup(process.kill)
-        self.inner_pid = int(process.stdout.readline())
+            env=clean_environment(JITDUMPDIR=self.directory), **kwargs)
+        self.inner_pid = int(line)
         return process
 
 

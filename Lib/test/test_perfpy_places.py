@@ -20,15 +20,9 @@ class NothingTest(RecordingTestCase):
     """There are no samples."""
 
     def test_waiting_process(self):
-        process = subprocess.Popen(
+        process, _ = self.start_process(
             [sys.executable, "-X", "perf", "-c",
-             "import time; print(flush=True); time.sleep(600)"],
-            stdout=subprocess.PIPE, env=clean_environment())
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(remove_map, process.pid)
-        self.addCleanup(process.kill)
-        process.stdout.readline()
+             "import time; print(flush=True); time.sleep(600)"])
         time.sleep(0.2)
         self.write("out.perfpy", "the last result")
         self.write(self.OUTPUT, "the last result")

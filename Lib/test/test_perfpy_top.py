@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 import unittest
-from test.support.perf_helper import remove_map
 from test.support.perfpy_case import RecordingTestCase, clean_environment
 from test.support.tmux import Terminal, requires_tmux
 
@@ -46,15 +45,9 @@ class TerminalTest(RecordingTestCase):
 
     def start(self, *options):
         """Start a program that goes on; return its Popen."""
-        process = subprocess.Popen(
+        process, _ = self.start_process(
             [sys.executable, *(options or ("-X", "perf")),
-             self.script(PROGRAM + "\nheavy()\n")],
-            env=clean_environment(), text=True, stdout=subprocess.PIPE)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(remove_map, process.pid)
-        self.addCleanup(process.kill)
-        process.stdout.readline()
+             self.script(PROGRAM + "\nheavy()\n")])
         return process
 
     def top(self, *arguments):

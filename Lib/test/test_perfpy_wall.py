@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 import unittest
-from test.support.perf_helper import remove_map
 from test.support.perfpy_case import (RecordingTestCase,
                                       become_nobody, clean_environment)
 
@@ -60,16 +59,8 @@ class WallTestCase(RecordingTestCase):
         return self.result.profile, json.loads(self.result.stdout)
 
     def start(self, script):
-        """Return a process that runs a script, once that has printed a line;
-        it is ended after the test."""
-        process = subprocess.Popen([sys.executable, "-X", "perf", script],
-                                   env=clean_environment(), text=True,
-                                   stdout=subprocess.PIPE)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(remove_map, process.pid)
-        self.addCleanup(process.terminate)
-        process.stdout.readline()
+        """Return a process that runs a script, once that is ready."""
+        process, _ = self.start_process([sys.executable, "-X", "perf", script])
         return process
 
     def states_in(self, profile, function, threads=None):
@@ -244,14 +235,23 @@ loop()
 """)
         self.assertWaits(profile, "loop", marks.IO, truth["loop"])
 
-    def test_thousands_of_switches(self):
-        profile, truth = self.wall("""
+    ECHO = """
 ping, pong = os.pipe(), os.pipe()
 
 def echo():
     while os.read(ping[0], 1) == b"x":
         os.write(pong[1], b"x")
 
+def with_echo(function):
+    thread = threading.Thread(target=echo)
+    thread.start()
+    function()
+    os.write(ping[1], b"q")
+    thread.join()
+"""
+
+    def test_thousands_of_switches(self):
+        profile, truth = self.wall(self.ECHO + """
 @measured
 def play():
     end = time.perf_counter() + 2
@@ -261,11 +261,7 @@ def play():
         truth["rounds"] = truth.get("rounds", 0) + 1
         sum(range(10_000))
 
-thread = threading.Thread(target=echo)
-thread.start()
-play()
-os.write(ping[1], b"q")
-thread.join()
+with_echo(play)
 time.sleep(0.5)
 """)
         states = self.states_in(profile, "play")
@@ -282,13 +278,7 @@ time.sleep(0.5)
     def test_flood(self):
         # More switches than anybody can follow: the program is left alone,
         # and what is said of it is known to be less exact.
-        profile, truth = self.wall("""
-ping, pong = os.pipe(), os.pipe()
-
-def echo():
-    while os.read(ping[0], 1) == b"x":
-        os.write(pong[1], b"x")
-
+        profile, truth = self.wall(self.ECHO + """
 @measured
 def flood():
     end = time.perf_counter() + 1
@@ -296,11 +286,7 @@ def flood():
         os.write(ping[1], b"x")
         os.read(pong[0], 1)
 
-thread = threading.Thread(target=echo)
-thread.start()
-flood()
-os.write(ping[1], b"q")
-thread.join()
+with_echo(flood)
 """, may_lose=True)
         main = max(profile.threads, key=lambda thread: sum(thread.weights))
         self.assertGreater(sum(main.weights), 0.95 * truth["flood"])

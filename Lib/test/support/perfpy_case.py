@@ -13,7 +13,7 @@ import tempfile
 import textwrap
 import unittest
 from test import support
-from test.support.perf_helper import requires_trampoline
+from test.support.perf_helper import remove_map, requires_trampoline
 
 import perfpy
 from perfpy import recording
@@ -113,6 +113,20 @@ class PerfpyTestCase(unittest.TestCase):
                                    stderr=subprocess.DEVNULL)
             if probe.returncode:
                 self.skipTest(f"{name} is not readable for others")
+
+    def start_process(self, command, **kwargs):
+        """Start what prints a line when it is ready; return it and the line.
+
+        It is killed at the end of the test.
+        """
+        kwargs.setdefault("env", clean_environment())
+        process = subprocess.Popen(command, text=True, cwd=self.directory,
+                                   stdout=subprocess.PIPE, **kwargs)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(remove_map, process.pid)
+        self.addCleanup(process.kill)
+        return process, process.stdout.readline()
 
     def command(self, *arguments):
         return [sys.executable, "-m", "perfpy", *arguments]

@@ -113,6 +113,7 @@ def find(pid):
         program = os.readlink(f"/proc/{pid}/exe")
         jitdump = _mapped_jitdump(pid)
         has_map = _has_map(pid)
+        os.readlink(f"/proc/{pid}/exe")     # it may have ended meanwhile
     except (FileNotFoundError, ProcessLookupError) as error:
         raise AttachError(f"there is no process {pid}") from error
     except PermissionError as error:

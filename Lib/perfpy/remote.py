@@ -99,17 +99,18 @@ def _has_ended(pid):
 
 def _run_in(pid, text, lines=False, patience=PATIENCE):
     """Let a process run a script; return what it answers."""
-    root = f"/proc/{pid}/root"
-    directory = None
+    place = directory = None
     is_asked = False        # and has not obeyed
     try:
-        directory = tempfile.mkdtemp(prefix=f"perfpy-{pid}-",
-                                     dir=f"{root}/tmp")
+        # Its root is not to be found any more when the process has ended.
+        place = os.open(f"/proc/{pid}/root/tmp", os.O_PATH)
+        parent = f"/proc/self/fd/{place}"
+        directory = tempfile.mkdtemp(prefix=f"perfpy-{pid}-", dir=parent)
         status = os.stat(f"/proc/{pid}")
         if os.geteuid() == 0:
             os.chown(directory, status.st_uid, status.st_gid)
         path = os.path.join(directory, "script.py")
-        inside = path.removeprefix(root)
+        inside = "/tmp" + path.removeprefix(parent)
         with open(path, "w") as file:
             file.write(f"PATH = {inside!r}\nLINES = {lines}\n{text}")
         os.chmod(path, 0o644)
@@ -150,6 +151,8 @@ def _run_in(pid, text, lines=False, patience=PATIENCE):
                 open(path, "w").close()
         elif directory:
             shutil.rmtree(directory, ignore_errors=True)
+        if place is not None:
+            os.close(place)
 
 
 def switch_on(pid, lines):

@@ -118,6 +118,7 @@ class ActivateTest(ActivateTestCase):
         self.assertRegex(result.stderr, f"there is no process {process.pid}|"
                          f"process {process.pid} has ended")
         self.assertFalse(self.has_map(process.pid))
+        self.assertEqual(glob.glob(f"/tmp/perfpy-{process.pid}-*"), [])
 
     def test_lines(self):
         process = self.start("outer()")

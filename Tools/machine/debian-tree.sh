@@ -29,9 +29,12 @@ make_tree() {
     made=$1
     shift
     if [ ! -e "$made/.made" ]; then
+        # It may not know newer releases; all of Debian's are made like sid.
+        scripts=/usr/share/debootstrap/scripts
+        [ -e "$scripts/$tree_release" ] && script=$tree_release || script=sid
         debootstrap --variant=minbase \
             --include="$(echo ca-certificates "$@" | tr ' ' ',')" \
-            "$tree_release" "$made" "$tree_mirror"
+            "$tree_release" "$made" "$tree_mirror" "$scripts/$script"
         touch "$made/.made"
     fi
     made=$(readlink -f "$made")

@@ -101,7 +101,7 @@ unpack_packages "$dir/root" $(cat "$dir/apt/needed") >/dev/null ||
     fail "the download failed, see above; run it again"
 # Later releases have these below usr/ only, and the links to them in a package
 # that no library depends on.
-for part in lib lib64; do
+for part in bin sbin lib lib64; do
     if [ -e "$dir/root/usr/$part" ] && [ ! -e "$dir/root/$part" ]; then
         ln -s "usr/$part" "$dir/root/$part"
     fi

@@ -40,7 +40,9 @@ class SplitTest(OfDwarf):
         self.assertEqual(profile.meta["unwinding"], "dwarf")
         for frame in profile.frames:
             if frame.kind is Kind.PYTHON:
-                self.assertGreater(frame.line, 0, frame)
+                # A module's first instruction is in line 0.
+                self.assertGreaterEqual(
+                    frame.line, 0 if frame.name == "<module>" else 1, frame)
 
     def test_without(self):
         for method in "copy", "fp", "dwarf":

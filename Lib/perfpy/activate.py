@@ -10,8 +10,8 @@ import contextlib
 import os
 import signal
 
-from perfpy import (attach, family, interpreter, perfscript, remote,
-                    request, table)
+from perfpy import (attach, family, interpreter, launch, perfscript,
+                    remote, request, table)
 
 PATIENCE = 5.0          # seconds in which a process comes to a safe point
 LAST_PATIENCE = 1.0     # at the end: it obeys later as well
@@ -91,7 +91,7 @@ class _Session:
         if self._is_off:
             return
         # Nor may a Ctrl-C end a program that is run for it.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, attach.ENDS)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, launch.ENDS)
         try:
             self._is_off = True
             for pid, is_on in self._by_script.items():

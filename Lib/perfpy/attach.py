@@ -12,8 +12,7 @@ import time
 import typing
 
 from perfpy import family, interpreter
-
-ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+from perfpy.launch import ENDS
 
 _JITDUMP = re.compile(r".*/jit-\d+\.dump")
 

@@ -13,7 +13,7 @@ import sys
 
 from perfpy import output, table
 from perfpy.formats import FORMATS
-from perfpy.launch import exit_like
+from perfpy.launch import exit_like, handle_ends
 
 RUN_USAGE = """\
 %(prog)s [options] SCRIPT [ARGUMENT ...]
@@ -376,16 +376,10 @@ class _Ended(BaseException):
 def _end(number, frame):
     """Raise for the first signal, so that others do not stop the cleaning up.
     """
-    _handle_ends(lambda number, frame: None)
+    handle_ends(lambda number, frame: None)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise _Ended(number)
-
-
-def _handle_ends(handler):
-    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # see nohup
-            signal.signal(number, handler)
 
 
 def _open_closed_streams():
@@ -407,15 +401,19 @@ def main(arguments=None):
     options = parse(arguments)
     module = importlib.import_module(f"perfpy.{options.subcommand}")
     try:
-        _handle_ends(_end)
+        handle_ends(_end)
         status = module.main(options)
         sys.stdout.flush()
         return status
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # the reader has enough
-            print(f"perfpy: {error.strerror or error}", file=sys.stderr)
-        # What is still to be written cannot be.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            place = f": {error.filename}" if error.filename else ""
+            print(f"perfpy: {error.strerror or error}{place}",
+                  file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:         # what is still to be written cannot be
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

@@ -5,7 +5,8 @@ Ctrl-C ends the command by SIGTERM before it can clean up.  Here the command is
 a child of perfpy that waits before its exec until perf is attached to it.  It
 has our standard streams and our terminal, and perf a session of its own.
 
-Called by run.py and top.py, exit_like() also by cli.py.
+Called by run.py and top.py; what is about signals that end programs also by
+cli.py, attach.py and activate.py.
 """
 
 import os
@@ -15,9 +16,11 @@ import sys
 
 from perfpy import family
 
+# What ends programs.
+ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
 # What others send us is meant for the command.
-FORWARDED = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM,
-             signal.SIGUSR1, signal.SIGUSR2}
+FORWARDED = ENDS | {signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 
 # siginfo's si_code of what a terminal sends, and it sends it to the command
 # too, which is in the same process group.
@@ -86,10 +89,18 @@ def _forget_handlers():
     """Undo what Python does to signals when it starts."""
     for number in signal.SIGPIPE, signal.SIGXFSZ:
         signal.signal(number, signal.SIG_DFL)
-    # Whoever starts a job in the background may let it ignore Ctrl-C.
-    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+    handle_ends(signal.SIG_DFL)
+
+
+def handle_ends(handler):
+    """Let signals that end programs be handled so, if they are not ignored.
+
+    Whoever starts a job in the background may let it ignore Ctrl-C, and nohup
+    the end of the terminal.
+    """
+    for number in ENDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, handler)
 
 
 def exit_like(status):

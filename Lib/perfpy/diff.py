@@ -13,8 +13,8 @@ import math
 import sys
 import typing
 
-from perfpy import (classify, diffpage, files, output, recording, table,
-                    units, walltime)
+from perfpy import (classify, columns, diffpage, files, output, recording,
+                    table, units, walltime)
 from perfpy.profile import Frame
 
 SURE = 3.0              # errors by which a change that is listed exceeds 0
@@ -140,7 +140,8 @@ def write(rows, profile, file, count):
     head = (f"total ({name_unit})", "", f"self ({name_unit})", "")
     widths = [max(map(len, column)) for column in zip(head, *cells)]
     names = [table.printable(row.frame.name) for row in shown]
-    name_width = min(max(map(len, [*names, "function"])), table.WIDEST_NAME)
+    name_width = min(max(map(columns.count, [*names, "function"])),
+                     table.WIDEST_NAME)
     left = width and max(width - sum(widths) - 8 - name_width - 2,
                          table.NARROWEST_FILE)
     def line(cells):
@@ -149,8 +150,8 @@ def write(rows, profile, file, count):
     print(f"{line(head)}  {'function':{name_width}}  file", file=file)
     for row, name, texts in zip(shown, names, cells):
         place = table.fit_file(profile, row.frame.file, left)
-        print(f"{line(texts)}  {name:{name_width}}  {place}".rstrip(),
-              file=file)
+        print(f"{line(texts)}  {table.fit_name(name, name_width, width)}  "
+              f"{place}".rstrip(), file=file)
     if len(rows) > len(shown):
         print(f"and {table.count_of(len(rows) - len(shown), 'other')}, "
               "see --top", file=file)

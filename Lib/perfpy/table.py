@@ -5,7 +5,8 @@ import linecache
 import shutil
 import typing
 
-from perfpy import classify, marks, rundelay, totals, units, walltime
+from perfpy import (classify, columns, marks, rundelay, totals, units,
+                    walltime)
 from perfpy.classify import LABELS, Origin
 from perfpy.fold import LOOP, is_import, is_loop
 from perfpy.formats import thread_name
@@ -55,17 +56,16 @@ def fit_place(profile, frame, width):
     line = f":{frame.line}"
     place = fit_file(profile, frame.file, width and width - len(line)) + line
     # A long name leaves room for the line, rather than the other way round.
-    return place if not width or len(place) <= width else (
-        "…" + place[len(place) - width + 1:])
+    return columns.end(place, width) if width else place
 
 
 def fit_file(profile, file, width):
     """Return the file's name, shortened from the front to a width."""
     shown = printable(file)
-    if width is None or len(shown) <= width:
+    if width is None or columns.count(shown) <= width:
         return shown
     shown = printable(classify.short_file(profile, file))
-    while len(shown) > width:
+    while columns.count(shown) > width:
         _, slash, shown = shown.removeprefix("…/").partition("/")
         if not slash:       # the name alone is too long: nobody can help it
             return printable(file).rpartition("/")[2]
@@ -227,7 +227,7 @@ def write_functions(profile, file, choice=Choice()):
     widest = WIDEST_NAME
     if width:
         widest = max(20, min(widest, (width - 29) // 2))
-    name_width = min(max(map(len, names + ["function"])), widest)
+    name_width = min(max(map(columns.count, names + ["function"])), widest)
     code_width = max(len(LABELS[row.origin]) for row in shown)
     code_width = max(code_width, len("code"))
     left = width and max(
@@ -237,13 +237,14 @@ def write_functions(profile, file, choice=Choice()):
     for row, name in zip(shown, names):
         print(f"{percent(row.own, whole)} {percent(row.total, whole)}  "
               f"{LABELS[row.origin]:{code_width}}  "
-              f"{fit_name(name, name_width, width):{name_width}}  "
+              f"{fit_name(name, name_width, width)}  "
               f"{fit_place(profile, row.frame, left)}".rstrip(),
               file=file)
         if row.frame.line and (text := _text_of(profile, row.frame)):
             text = printable(text)
-            print(" " * 21 + (text[:max(width - 22, 10)] if width else text),
-                  file=file)
+            if width:
+                text = columns.start(text, max(width - 22, 10))
+            print(" " * 21 + text, file=file)
     _write_rest(shown, rows, whole, file,
                 "elsewhere" if choice.only else "without a Python function")
     for name in sorted({row.frame.file for row in shown if row.frame.line}):
@@ -341,9 +342,9 @@ def is_elsewhere(profile):
 
 
 def fit_name(name, name_width, width):
-    if width and len(name) > name_width:    # its end tells it from others
-        return "…" + name[len(name) - name_width + 1:]
-    return name
+    if width:
+        name = columns.end(name, name_width)    # which tells it from others
+    return columns.pad(name, name_width)
 
 
 def _write_rest(shown, rows, whole, file, outside_text):
@@ -379,7 +380,8 @@ def write_tree(profile, file, share=TREE_SHARE):
         line = (f"{percent(seconds[stack], whole)}  {'  ' * depth}"
                 f"{printable(frame.name)}")
         if frame.file:
-            left = width and max(width - len(line) - 4, NARROWEST_FILE)
+            left = width and max(width - columns.count(line) - 4,
+                                 NARROWEST_FILE)
             line += f"  ({fit_place(profile, frame, left)})"
         print(line, file=file)
         pending.extend((child, depth + 1) for child in sorted(

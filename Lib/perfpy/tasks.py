@@ -5,6 +5,7 @@ name if that was chosen; all that have both in common are one kind.  A callback
 is known by its function.  Called by run.py and report.py, below the table.
 """
 
+from perfpy import columns
 from perfpy.fold import LOOP, is_loop, is_loop_helper
 from perfpy.marks import kind_of_task
 from perfpy.profile import NO_STACK, Kind
@@ -60,14 +61,15 @@ def write(profile, file):
     if all(frame == LOOP for _, frame, _ in rows):
         return
     head = "task, or callback"
-    width = max(map(len, [head, *(name for name, _, _ in rows)]))
-    columns = width_of(file)
-    if columns:
-        width = min(width, max(len(head), columns // 2))
-    left = columns and max(columns - 12 - width, 16)
-    print(f"{'total':>8}  {head:{width}}  file", file=file)
+    names = [name for name, _, _ in rows]
+    name_width = max(map(columns.count, [head, *names]))
+    width = width_of(file)
+    if width:
+        name_width = min(name_width, max(len(head), width // 2))
+    left = width and max(width - 12 - name_width, 16)
+    print(f"{'total':>8}  {head:{name_width}}  file", file=file)
     for name, frame, seconds in rows:
         place = fit_place(profile, frame, left) if frame else ""
         print(f"{percent(seconds, whole)}  "
-              f"{fit_name(name, width, columns):{width}}  {place}".rstrip(),
+              f"{fit_name(name, name_width, width)}  {place}".rstrip(),
               file=file)

@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 
-from perfpy import (activate, attach, clean, collect, family, output, run,
-                    table, unwinding)
+from perfpy import (activate, attach, clean, collect, columns, family, output,
+                    run, table, unwinding)
 from perfpy.interpreter import InterpreterError
 from perfpy.launch import Command, exit_like
 from perfpy.live import LiveReducer, Names, rows_of
@@ -122,20 +122,19 @@ class View:
         self.first = min(self.first, max(0, len(rows) - room))
         shown = rows[self.first:self.first + room]
         name_width = max([len("function"),
-                          *(len(table.printable(row.frame.name))
+                          *(columns.count(table.printable(row.frame.name))
                             for row in shown)])
         name_width = min(name_width, max(12, (width - 19) // 2))
         result.append((f"{'self':>8} {'total':>8}  {'function':{name_width}}"
                        "  file", True))
         whole = self.frequency * samples.seconds / 100
         for row in shown:
-            name = table.printable(row.frame.name)
-            if len(name) > name_width:
-                name = "…" + name[len(name) - name_width + 1:]
+            name = table.fit_name(table.printable(row.frame.name), name_width,
+                                  width)
             file = table.fit_place(profile, row.frame,
                                    max(width - 22 - name_width, 6))
             result.append((f"{row.own / whole:6.1f} % {row.total / whole:6.1f}"
-                           f" %  {name:{name_width}}  {file}", False))
+                           f" %  {name}  {file}", False))
         result += [("", False)] * (height - 1 - len(result))
         return [*result, ("  ".join(HELP), True)][:height]
 
@@ -282,7 +281,9 @@ class Top:
         screen.erase()
         for place, (text, is_reversed) in enumerate(view.lines(
                 self.names, self.profile, height, width)):
-            text = text[:width - 1].ljust(width - 1 if is_reversed else 0)
+            text = columns.start(text, width - 1)
+            if is_reversed:
+                text = columns.pad(text, width - 1)
             with contextlib.suppress(curses.error):     # a smaller window
                 screen.addstr(place, 0, text,
                               curses.A_REVERSE if is_reversed else 0)

@@ -1,6 +1,8 @@
 """perfpy report and perfpy diff: recordings, shown and compared."""
 
+import ctypes
 import io
+import locale
 import os
 import platform
 import random
@@ -14,7 +16,7 @@ from test.support.perfpy_case import PerfpyTestCase, clean_environment
 from test.test_perfpy_profile import profile_of
 
 import perfpy
-from perfpy import marks, recording, table
+from perfpy import columns, marks, recording, table
 from perfpy.formats import FORMATS
 from perfpy.profile import NO_STACK, Frame, Kind, Profile
 
@@ -142,6 +144,50 @@ class TableTest(unittest.TestCase):
                 if width == 100:
                     self.assertIn("application/views/orders.py", text)
                     self.assertNotIn("/home", text)
+
+    def test_wide_characters(self):
+        # What the C library, and so a terminal, makes of them.
+        libc = ctypes.CDLL(None)
+        libc.wcswidth.argtypes = ctypes.c_wchar_p, ctypes.c_size_t
+        self.addCleanup(locale.setlocale, locale.LC_CTYPE,
+                        locale.setlocale(locale.LC_CTYPE))
+        locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
+        def width_of(text):
+            return libc.wcswidth(text, len(text))
+        names = ("f", "注文を処理", "주문", "é", "e\u0301", "ﾊﾝｶｸ", "Д",
+                 "🐍", "長い名前の関数" * 5)
+        for name in names:
+            self.assertEqual(columns.count(name), width_of(name), name)
+        profile = Profile()
+        for name in names:
+            profile.thread(1, 1).add_sample(0, profile.add_stack(
+                NO_STACK, profile.add_frame(
+                    Frame(name, "/srv/アプリケーション.py", Kind.PYTHON))), 1)
+        for width in 72, 73, 100:
+            with unittest.mock.patch.object(table, "width_of",
+                                            lambda file: width):
+                lines = self.table(profile).splitlines()
+            self.assertLessEqual(max(map(width_of, lines)), width)
+            before = lines[0][:lines[0].index("file")]
+            self.assertEqual({width_of(line[:line.index("/srv")])
+                              for line in lines[1:]}, {len(before)}, lines)
+
+    def test_cut_to_columns(self):
+        for text in "", "abc", "日本", "a日b本", "e\u0301日":
+            for room in range(1, 8):
+                with self.subTest(text=text, room=room):
+                    head = columns.start(text, room)
+                    self.assertTrue(text.startswith(head))
+                    tail = columns.end(text, room)
+                    self.assertTrue(text.endswith(tail.removeprefix("…")))
+                    for part in head, tail:
+                        self.assertLessEqual(columns.count(part), room)
+                        # A wide character can leave one column empty.
+                        self.assertGreaterEqual(columns.count(part),
+                                                min(columns.count(text),
+                                                    room - 1))
+                    self.assertEqual(columns.count(columns.pad(head, room)),
+                                     room)
 
     def test_little_time_is_left_out(self):
         profile = profile_of((1000, "py:f"), (4, "py:g"))

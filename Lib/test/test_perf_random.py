@@ -15,12 +15,14 @@ import gc
 import os
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
 
 from test import support
 from test.support import os_helper
+from test.support.perf_base import uses_jit
 from test.support.perf_helper import (EMULATOR, remove_own_map_at_exit,
                                       requires_trampoline)
 from test.support.perf_model import Chain, LinesModel, Mismatch, Model, Oops
@@ -41,6 +43,7 @@ def setUpModule():
 
 
 @requires_trampoline
+@unittest.skipIf(uses_jit(), "WithoutJitTest runs it")
 class RandomTest(unittest.TestCase):
 
     back_end = "perf"
@@ -155,6 +158,22 @@ class LinesRandomTest(RandomTest):
 class LinesJitdumpRandomTest(JitdumpRandomTest):
 
     model = LinesModel
+
+
+@requires_trampoline
+@unittest.skipUnless(uses_jit(), "the tests above run")
+class WithoutJitTest(unittest.TestCase):
+    """In a process without a JIT compiler.
+
+    Traces that are on the stack when the trampoline is switched on have no
+    name, as in CPython, and some end the chain of frame pointers.
+    """
+
+    def test_all(self):
+        subprocess.run([sys.executable, "-m", "unittest",
+                        "test.test_perf_random"],
+                       env=os.environ | {"PYTHON_JIT": "0"}, check=True,
+                       timeout=support.LONG_TIMEOUT)
 
 
 if __name__ == "__main__":

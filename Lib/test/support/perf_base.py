@@ -4,6 +4,7 @@ No test of ours asks for the version of Python itself.  Used by
 Lib/test/test_perf_*.py.
 """
 
+import os
 import sys
 import sysconfig
 
@@ -46,6 +47,13 @@ def has_jit():
     """Was a JIT compiler built in?"""
     flags = sysconfig.get_config_var("PY_CORE_CFLAGS") or ""
     return "-D_Py_JIT" in flags.split()
+
+
+def uses_jit():
+    """Does it compile traces in this process?"""
+    if hasattr(sys, "_jit"):
+        return sys._jit.is_enabled()
+    return has_jit() and os.environ.get("PYTHON_JIT") != "0"
 
 
 def has_tier_2():

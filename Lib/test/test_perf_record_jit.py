@@ -54,14 +54,17 @@ def perf_version(perf):
     return match and (int(match[1]), int(match[2]))
 
 
-def has_frame_pointers(python):
+def config_var(python, name):
+    """Return a variable of an interpreter's sysconfig."""
     if python == sys.executable:
-        flags = sysconfig.get_config_var("CFLAGS")
-    else:
-        flags = run([python, "-c", "import sysconfig; "
-                     "print(sysconfig.get_config_var('CFLAGS'))"],
-                    env=clean_environment(), check=True).stdout
-    return "-fno-omit-frame-pointer" in flags.split()
+        return sysconfig.get_config_var(name)
+    return run([python, "-c", "import sys, sysconfig; "
+                "print(sysconfig.get_config_var(sys.argv[1]))", name],
+               env=clean_environment(), check=True).stdout.rstrip("\n")
+
+
+def has_frame_pointers(python):
+    return "-fno-omit-frame-pointer" in config_var(python, "CFLAGS").split()
 
 
 def choose_event(perf, call_graph):
@@ -477,6 +480,10 @@ class DwarfWithoutFramePointersTest(NativeDwarfTest):
         if not os.access(cls.python, os.X_OK):
             raise AssertionError(f"PERF_TEST_PYTHON_NO_FP={cls.python} is no "
                                  "program")
+        version = config_var(cls.python, "py_version_short")
+        if version != config_var(sys.executable, "py_version_short"):
+            raise unittest.SkipTest("PERF_TEST_PYTHON_NO_FP names CPython "
+                                    f"{version}, which has other stacks")
         if has_frame_pointers(cls.python):
             raise AssertionError(f"PERF_TEST_PYTHON_NO_FP={cls.python} has "
                                  "frame pointers")

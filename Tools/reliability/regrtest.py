@@ -50,6 +50,9 @@ IGNORED = "*.ThreadedVSOCK*"
 SECONDS_A_FILE = run_tests.SECONDS_A_FILE
 AGAIN = 3
 
+# regrtest's file of results has no name for a case of which a subtest fails.
+FAILED = re.compile(r"^(?:FAIL|ERROR): \S+ \(([\w.]+)\)", re.M)
+
 
 class Failure(Exception):
     pass
@@ -65,7 +68,7 @@ def run_file(interpreter, way, name, resources, *options):
     """Run a test file; return what regrtest says and {case: outcome}."""
     with tempfile.TemporaryDirectory() as directory:
         results = pathlib.Path(directory, "results.xml")
-        command = [interpreter, "-m", "test", "-u", resources,
+        command = [interpreter, "-m", "test", "-v", "-u", resources,
                    "--timeout", str(SECONDS_A_FILE), "--ignore", IGNORED,
                    "--junit-xml", results, *options, name]
         maps = (run_tests.removing_new_maps() if way in ("map", "lines")
@@ -81,7 +84,8 @@ def run_file(interpreter, way, name, resources, *options):
                 return "does not end", {}
         if not results.exists():
             return f"ended with {process.returncode}", {}
-        return summary(said), cases_of(results)
+        failed = dict.fromkeys(map(short_name, FAILED.findall(said)), "failed")
+        return summary(said), cases_of(results) | failed
 
 
 def summary(said):
@@ -89,6 +93,11 @@ def summary(said):
     match = re.search(r"^(?:== Tests result|Result): (.*?)(?: ==)?$", said,
                       re.M)
     return match[1] if match else "says no result"
+
+
+def short_name(case):
+    """Return a case's name from its file on."""
+    return re.sub(r"^[\w.]*?(?=test_\w+)", "", case)
 
 
 def cases_of(results):
@@ -103,9 +112,8 @@ def cases_of(results):
                 outcome = "skipped"
         if case.get("result") not in (None, "completed", "run"):
             outcome = case.get("result")
-        name = re.sub(r"^[\w.]*?(?=test_\w+)", "",
-                      case.get("name", "without a name"))
-        if cases.get(name) != "failed":
+        name = short_name(case.get("name", ""))
+        if name and cases.get(name) != "failed":
             cases[name] = outcome
     return cases
 
@@ -187,7 +195,7 @@ class Comparison:
         runs = [self.kept.get(name, way) for way in self.ways]
         return any(run["cases"] != runs[0]["cases"]
                    or "failed" in run["cases"].values()
-                   or not (run["cases"] or run["said"] == "ended with 0"
+                   or not (run["said"] == "ended with 0"
                            or "SUCCESS" in run["said"])
                    for run in runs)
 
@@ -237,7 +245,8 @@ class Comparison:
                       f"{kept['cases'].get(case, 'missing')}, in the base "
                       f"{base['cases'].get(case, 'missing')}{known}",
                       flush=True)
-            if not kept["cases"] and kept["said"] != base["said"]:
+            if (kept["said"] != base["said"] and "failed" not in
+                    {*kept["cases"].values(), *base["cases"].values()}):
                 self.differences[way].append(name)
                 print(f"{way}: {name}: {kept['said']}, in the base "
                       f"{base['said']}", flush=True)

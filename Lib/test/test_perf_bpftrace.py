@@ -53,10 +53,7 @@ class BpftraceTest(perf_split.SplitTestCase):
         stacks, spent = self.record("perf=lines")
         for stack, _ in stacks:
             for name in re.findall(r"py::.*(?=\+\d+ )", stack):
-                function, line = re.fullmatch(r"py::(.*?):.*:([0-9]+)",
-                                              name).groups()
-                self.assertGreaterEqual(int(line),
-                                        perf_split.least_line(function), name)
+                perf_split.assert_line(self, name)
         perf_split.assert_split(
             self,
             [(perf_split.python_frames(stack, self.script), count)

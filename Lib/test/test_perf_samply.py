@@ -78,10 +78,7 @@ class SamplyTest(perf_split.SplitTestCase):
     def test_map_with_lines(self):
         samples, spent = self.record("perf=lines")
         for frame in self.python_frames(samples):
-            function, line = re.fullmatch(r"py::(.*?):.*:([0-9]+)",
-                                          frame.name).groups()
-            self.assertGreaterEqual(int(line),
-                                    perf_split.least_line(function), frame)
+            perf_split.assert_line(self, frame.name)
         stacks = [(perf_split.python_frames(
                        "\n".join(frame.name for frame in stack if frame),
                        self.script), weight)

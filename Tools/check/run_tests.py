@@ -96,12 +96,14 @@ def our_tests():
     return sorted(names - {NOT_EMULATED} if IS_EMULATED else names)
 
 
+def has_test(name):
+    """Does this base have a test file, or a package, of the name?"""
+    return ((test_directory() / f"{name}.py").exists()
+            or (test_directory() / name).is_dir())
+
+
 def stock_tests():
-    if IS_EMULATED:
-        return []
-    return [name for name in STOCK_TESTS
-            if (test_directory() / f"{name}.py").exists()
-            or (test_directory() / name).is_dir()]
+    return [] if IS_EMULATED else list(filter(has_test, STOCK_TESTS))
 
 
 def chosen_tests(profiling):
@@ -118,9 +120,8 @@ def quick_tests():
 
 def runs_of(tests, jobs):
     """Yield the arguments of each run of regrtest; no tests means all."""
-    alone = [name for name in REMOVE_MAPS
-             if (test_directory() / f"{name}.py").exists()
-             and (name in tests or not tests)]
+    alone = [name for name in filter(has_test, REMOVE_MAPS)
+             if name in tests or not tests]
     others = [name for name in tests if name not in alone]
     if not tests and alone:
         others = ["-x", *alone]

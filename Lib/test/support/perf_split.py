@@ -83,6 +83,13 @@ def least_line(function):
     return 0 if function == "<module>" else 1
 
 
+def assert_line(test, symbol):
+    """The symbol ends with a line that its function can be in."""
+    test.assertRegex(symbol, r":(0|[1-9][0-9]*)\Z")
+    function, line = re.match(r"py::(.*?):.*:(.*)", symbol).groups()
+    test.assertGreaterEqual(int(line), least_line(function), symbol)
+
+
 def python_frames(text, script):
     """The (function, line) of all symbols with lines in text, in order."""
     return [(name, int(line)) for name, line in re.findall(

@@ -93,14 +93,25 @@ _PyPerfTasks_Enter(PyObject *task, PyObject *const *name, PyObject *coroutine)
     Py_XDECREF(own_name);
 }
 
+/* Return NULL, and no exception is set, if there is no such attribute. */
+static PyObject *
+attribute(PyObject *object, const char *name)
+{
+    PyObject *value = PyObject_GetAttrString(object, name);
+    if (value == NULL) {
+        PyErr_Clear();
+    }
+    return value;
+}
+
 /* A task that is written in Python has both as attributes. */
 void
 _PyPerfTasks_EnterObject(PyObject *task)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject *name = PyObject_GetAttrString(task, "_name");
-    PyObject *coroutine = PyObject_GetAttrString(task, "_coro");
+    PyObject *name = attribute(task, "_name");
+    PyObject *coroutine = attribute(task, "_coro");
     PyErr_Restore(type, value, traceback);
     enter(name, coroutine);
     Py_XDECREF(name);

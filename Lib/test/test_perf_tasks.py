@@ -266,6 +266,29 @@ class PythonStepTest(StepTest):
 
         self.run_tasks(("strange", None), Task=Strange)
 
+    def test_no_task(self):
+        sums = []
+
+        class Stranger:
+            """Has no name."""
+            @property
+            def _coro(self):
+                # In C, this asks whether an exception is set.
+                sums.append(sum(map(int, "12")))
+
+        async def main():
+            loop = asyncio.get_running_loop()
+            current = asyncio.current_task()
+            stranger = Stranger()
+            tasks._leave_task(loop, current)
+            tasks._enter_task(loop, stranger)
+            self.assertIs(asyncio.current_task(), stranger)
+            tasks._leave_task(loop, stranger)
+            tasks._enter_task(loop, current)
+
+        asyncio.run(main())
+        self.assertEqual(sums, [3])
+
 
 @requires_trampoline
 @unittest.skipUnless(hasattr(asyncio, "eager_task_factory"),

@@ -4,10 +4,13 @@
 Builds what is needed in build-fuzz/, with the interpreter of `make` and clang,
 and lets libFuzzer run each target for a while.  It begins with the inputs in
 Tools/fuzz/corpus/, and keeps new ones in build-fuzz/corpus/.  Prints a table,
-and fails if an input breaks a property; the input is kept.  Called by hand.
+and fails if an input breaks a property; the input is kept.  With BASE=3.14 in
+the environment it is that base's interpreter, and build-fuzz-3.14/.  Called by
+CI and by hand.
 """
 
 import argparse
+import concurrent.futures
 import functools
 import os
 import pathlib
@@ -22,7 +25,20 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 CORPUS = HERE / "corpus"
-BUILD = TOP / "build-fuzz"
+
+
+def directories_of_base():
+    """Return where its interpreter is, its sources, and ours for it."""
+    result = subprocess.run(
+        ["sh", "-c", ". Tools/base/base.sh && "
+         'echo "$build $tree build-fuzz$suffix"'],
+        cwd=TOP, text=True, stdout=subprocess.PIPE)
+    if result.returncode != 0:          # it has said why
+        sys.exit(1)
+    return [TOP / name for name in result.stdout.split()]
+
+
+PYTHON_BUILD, TREE, BUILD = directories_of_base()
 FOUND = BUILD / "found"
 REQUIREMENTS = HERE / "requirements.txt"
 
@@ -67,13 +83,12 @@ def run(command):
 # --- Building ----------------------------------------------------------------
 
 def compile_file(compiler, source, flags):
-    build = TOP / "build"
     into = BUILD / pathlib.Path(source).with_suffix(".o").name
     run([compiler, *SANITIZERS, *flags, "-DPy_BUILD_CORE",
-         f"-I{build}", f"-I{TOP}/tree/Include",
-         f"-I{TOP}/tree/Include/internal",
-         f"-I{TOP}/tree/Include/internal/mimalloc",
-         f'-DSTANDARD_LIBRARY="{TOP}/tree/Lib"',
+         f"-I{PYTHON_BUILD}", f"-I{TREE}/Include",
+         f"-I{TREE}/Include/internal",
+         f"-I{TREE}/Include/internal/mimalloc",
+         f'-DSTANDARD_LIBRARY="{TREE}/Lib"',
          "-c", TOP / source, "-o", into])
     return into
 
@@ -88,10 +103,10 @@ def build_shared_objects(compiler):
 
 
 def build_writer(target, compiler):
-    libraries = list((TOP / "build").glob("libpython3.*.a"))
+    libraries = list(PYTHON_BUILD.glob("libpython3.*.a"))
     if not libraries:
-        fail("there is no build/libpython3.X.a; `./configure && make`, "
-             "without --enable-shared, makes it")
+        fail(f"there is no {PYTHON_BUILD.name}/libpython3.X.a; `./configure "
+             "&& make`, without --enable-shared, makes it")
     run([compiler, *SANITIZERS, "-fsanitize=fuzzer", "-Wl,--export-dynamic",
          "-o", BUILD / target, *build_shared_objects(compiler),
          *(compile_file(compiler, f"Tools/fuzz/{source}", [])
@@ -120,7 +135,7 @@ def fetch_atheris(python):
 
 
 def build_reader():
-    python = TOP / "build" / "python"
+    python = PYTHON_BUILD / "python"
     if not python.exists():
         fail(f"there is no {python}; `make` builds it")
     into = BUILD / READER
@@ -238,6 +253,9 @@ def main():
                         help=f"of {', '.join(TARGETS)} (default: all)")
     parser.add_argument("--seconds", type=int, default=60,
                         help="for each target (%(default)s)")
+    parser.add_argument("--at-once", action="store_true",
+                        help="run the targets at the same time instead of "
+                        "one after the other")
     parser.add_argument("--minimise", action="store_true",
                         help="instead of fuzzing, make the corpus in the "
                         "repository anew from all inputs that were kept")
@@ -266,7 +284,11 @@ def main():
     else:
         print(f"{'target':<10}{'executions':>12}{'edges':>12}{'inputs':>13}"
               f"{'memory':>12}   found")
-        well = all([fuzz(target, arguments.seconds) for target in targets])
+        workers = len(targets) if arguments.at_once else 1
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            well = all(list(pool.map(
+                functools.partial(fuzz, seconds=arguments.seconds),
+                targets)))
     sys.exit(0 if well else 1)
 
 

@@ -2,8 +2,9 @@
 """Use one compiled package in this interpreter and print what came out.
 
 Its own tests, of package_suites.py, and the outcome of each; or a workload, of
-this file, and the result of each step.  The last line of the output is JSON:
-{name: outcome}.  Called by packages.py with each interpreter, in each mode.
+this file, or of package_tools.py for tools that look at programs, and the
+result of each step.  The last line of the output is JSON: {name: outcome}.
+Called by packages.py with each interpreter, in each mode.
 
 usage: package_job.py JOB
 """
@@ -13,22 +14,13 @@ import io
 import json
 import os
 import resource
-import socket
-import subprocess
 import sys
-import tempfile
-import time
 
-import package_suites
+import package_tools                # noqa: F401  its jobs are in JOBS, too
+from package_suites import JOBS, job
 
-JOBS = package_suites.JOBS
 # A test that wants more fails, in all modes, rather than the machine.
 ADDRESS_SPACE = 6 << 30
-
-
-def job(function):
-    JOBS[function.__name__] = function
-    return function
 
 
 def digest(data):
@@ -333,127 +325,6 @@ def msgpack():
             "points": sum(point.x for point in again["points"]),
             "same": again["numbers"] == data["numbers"],
             "stream": len(list(unpacker)), "error": failed}
-
-
-@job
-def debugpy():
-    """An editor's session with a program of its own."""
-    with tempfile.TemporaryDirectory() as directory:
-        script = os.path.join(directory, "program.py")
-        with open(script, "w") as file:
-            file.write("import threading\n"
-                       "def inner(n):\n"
-                       "    square = n * n\n"
-                       "    return square\n"
-                       "def outer(n):\n"
-                       "    return sum(inner(i) for i in range(n))\n"
-                       "def fail():\n"
-                       "    raise ValueError('wanted')\n"
-                       "thread = threading.Thread(target=outer, args=(3,))\n"
-                       "thread.start()\n"
-                       "thread.join()\n"
-                       "total = outer(4)\n"
-                       "try:\n"
-                       "    fail()\n"
-                       "except ValueError as error:\n"
-                       "    print(total, error)\n")
-        with DebugSession(script) as session:
-            return session.run()
-
-
-class DebugSession:
-    """Speaks the Debug Adapter Protocol to debugpy."""
-
-    def __init__(self, script):
-        self.script = script
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "debugpy", "--listen",
-             f"127.0.0.1:{port}", "--wait-for-client", script],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(600):
-            try:
-                self.socket = socket.create_connection(("127.0.0.1", port))
-                break
-            except OSError:
-                time.sleep(0.1)
-        self.file = self.socket.makefile("rb")
-        self.number = 0
-        self.events = []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.close()
-        self.process.kill()
-        self.process.communicate()
-
-    def close(self):
-        self.file.close()
-        self.socket.close()
-
-    def send(self, command, **arguments):
-        self.number += 1
-        data = json.dumps({"seq": self.number, "type": "request",
-                           "command": command, "arguments": arguments})
-        self.socket.sendall(f"Content-Length: {len(data)}\r\n\r\n"
-                            f"{data}".encode())
-        return self.number
-
-    def read(self):
-        length = 0
-        while (line := self.file.readline()) != b"\r\n":
-            if not line:
-                raise EOFError("debugpy has ended the session")
-            length = int(line.split(b":")[1])
-        return json.loads(self.file.read(length))
-
-    def ask(self, command, **arguments):
-        number = self.send(command, **arguments)
-        while True:
-            message = self.read()
-            if message["type"] == "event":
-                self.events.append(message)
-            elif message.get("request_seq") == number:
-                return message.get("body")
-
-    def wait(self, *events):
-        while True:
-            message = self.events.pop(0) if self.events else self.read()
-            if message["type"] == "event" and message["event"] in events:
-                return message
-
-    def run(self):
-        self.ask("initialize", adapterID="test", pathFormat="path",
-                 linesStartAt1=True)
-        self.send("attach", justMyCode=True)
-        self.wait("initialized")
-        self.ask("setBreakpoints", source={"path": self.script},
-                 breakpoints=[{"line": 4, "condition": "n > 1"}])
-        self.ask("setExceptionBreakpoints", filters=["raised"])
-        self.send("configurationDone")
-        stops = []
-        while True:
-            event = self.wait("stopped", "terminated")
-            if event["event"] == "terminated":
-                break
-            thread = event["body"]["threadId"]
-            frames = self.ask("stackTrace", threadId=thread)["stackFrames"]
-            value = self.ask("evaluate", expression="sorted(locals())",
-                             frameId=frames[0]["id"])["result"]
-            stops.append([event["body"]["reason"], value,
-                          [(frame["name"], frame["line"])
-                           for frame in frames
-                           if frame["source"]["path"] == self.script]])
-            command = "next" if len(stops) % 2 else "continue"
-            self.ask(command, threadId=thread)
-        self.send("disconnect")
-        self.close()
-        out = self.process.communicate(timeout=60)[0]
-        return {"out": out, "status": self.process.returncode} | {
-            f"stop {n}": stop for n, stop in enumerate(stops)}
 
 
 @job

@@ -14,11 +14,12 @@ import pathlib
 import re
 import subprocess
 import sys
+import sysconfig
 import unittest
 
 PACKAGES = pathlib.Path(os.environ["PYTHONPATH"])       # one directory
 SOURCES = pathlib.Path(os.environ.get("PACKAGE_JOB_SOURCES", "."))
-JOBS = {}
+JOBS = {}           # those of package_job.py and package_tools.py, too
 
 
 def job(function):
@@ -160,6 +161,32 @@ def cryptography_tests():
                     "test_ec", "test_pkcs7", "test_serialization"))
 
 
+def run_verbose(script, *arguments):
+    """Run tests of unittest in a program of their own, which names them."""
+    done = subprocess.run([sys.executable, script, *arguments], text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, errors="replace",
+                          cwd=script.parent, timeout=1200)
+    # What a test prints may stand before its outcome.
+    cases = re.findall(r"^(test\w+) \(([\w.]+)\).*? \.\.\. (?:.*?^)??"
+                       r"(ok|skipped|FAIL|ERROR)\b", done.stdout, re.M | re.S)
+    words = {"ok": "passed", "skipped": "skipped", "FAIL": "failed",
+             "ERROR": "error"}
+    return {f"{where} {case}": words[said] for case, where, said in cases} | {
+        script.stem: "failed" if done.returncode else "passed"}
+
+
+@job
+def django_tests():
+    return run_verbose(
+        SOURCES / "tests" / "runtests.py", "-v", "2", "--parallel", "1",
+        "--noinput", "--settings", "test_sqlite", "aggregation", "annotations",
+        "asgi", "async", "basic", "cache", "dispatch", "expressions",
+        "forms_tests", "handlers", "middleware", "model_fields",
+        "model_inheritance", "queries", "signals", "template_tests",
+        "transactions", "urlpatterns_reverse", "wsgi")
+
+
 @job
 def gevent_tests():
     """Each is a program of its own, which replaces the standard library."""
@@ -169,21 +196,10 @@ def gevent_tests():
                  "pool", "queue", "select", "selectors", "semaphore",
                  "signal", "socket_close", "subprocess", "threading",
                  "threading_2", "threadpool", "timeout", "tracing"):
-        module = f"test__{name}"
-        path = PACKAGES / "gevent" / "tests" / f"{module}.py"
-        if not path.exists():
-            continue
-        done = subprocess.run([sys.executable, path, "-v"], text=True,
-                              stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, errors="replace",
-                              cwd=path.parent, timeout=600)
-        cases = re.findall(r"^(test\w+) \(([\w.]+)\).*? \.\.\. .*?"
-                           r"^?(ok|skipped|FAIL|ERROR)\b", done.stdout,
-                           re.M | re.S)
-        outcomes |= {f"{module} {where} {case}": said
-                     for case, where, said in cases}
-        outcomes[module] = "failed" if done.returncode else "passed"
+        path = PACKAGES / "gevent" / "tests" / f"test__{name}.py"
+        if path.exists():
+            outcomes |= {f"{name} {case}": outcome for case, outcome
+                         in run_verbose(path, "-v").items()}
     return outcomes
 
 
@@ -215,6 +231,48 @@ def networkx():
 
 
 @job
+def pandas():
+    """Python functions that compiled loops call, and frames of all kinds."""
+    tests = PACKAGES / "pandas" / "tests"
+    return run_pytest("-p", "no:xdist", tests / "apply",
+                      tests / "groupby" / "test_groupby.py",
+                      tests / "groupby" / "aggregate", tests / "reshape",
+                      tests / "indexes" / "multi",
+                      tests / "window" / "moments")
+
+
+@job
+def pybind11_tests():
+    """Calls, classes that Python inherits from, exceptions, the GIL."""
+    tests = SOURCES / "tests"
+    names = [name for name in (
+        "test_builtin_casters", "test_call_policies", "test_callbacks",
+        "test_class", "test_eval", "test_exceptions", "test_gil_scoped",
+        "test_iostream", "test_methods_and_attributes", "test_pytypes",
+        "test_sequences_and_iterators", "test_virtual_functions")
+             if (tests / f"{name}.py").exists()]
+    # For every interpreter of the version, compiled by the first.
+    built = SOURCES / "built"
+    built.mkdir(exist_ok=True)
+    includes = [PACKAGES / "pybind11" / "include", tests,
+                sysconfig.get_path("include"),
+                pathlib.Path(sysconfig.get_config_h_filename()).parent]
+    modules = dict.fromkeys(
+        ["pybind11_cross_module_tests", "cross_module_gil_utils",
+         "cross_module_interleaved_error_already_set"], []) | {
+             "pybind11_tests": names}
+    for module, others in modules.items():
+        if not (built / f"{module}.so").exists():
+            subprocess.run(
+                ["g++", "-shared", "-fPIC", "-std=c++17", "-O1",
+                 "-fvisibility=hidden", *(f"-I{path}" for path in includes),
+                 *(tests / f"{name}.cpp" for name in (module, *others)),
+                 "-o", built / f"{module}.so"], check=True)
+    sys.path.insert(0, str(built))
+    return run_pytest(*(tests / f"{name}.py" for name in names))
+
+
+@job
 def pydantic_tests():
     return run_pytest(
         "-p", "no:xdist", f"--rootdir={SOURCES}", *in_sources(
@@ -237,7 +295,9 @@ def sqlalchemy(*arguments):
         library.symlink_to(PACKAGES)
     os.chdir(SOURCES)
     # The tests are a package named test, which CPython has, too.
+    # Which test a connection that nobody has closed fails is the collector's.
     return run_pytest("-p", "no:warnings", "-p", "no:logging",
+                      "-p", "no:unraisableexception",
                       "--import-mode=prepend", f"--rootdir={SOURCES}",
                       *arguments)
 

@@ -67,22 +67,27 @@ WHEEL_JOBS = {
     "cryptography_tests": ["cryptography", "cryptography-vectors", "pytest",
                            "certifi", "pretend"],
     "debugpy": ["debugpy"],
+    "django_tests": ["django", "jinja2"],
     "gevent": ["gevent"],
     "gevent_tests": ["gevent", "psutil", "dnspython", "objgraph"],
     "greenlet": ["greenlet", "objgraph", "psutil"],
     "lxml": ["lxml"],
     "lxml_tests": ["lxml", "cssselect"],
+    "memray": ["memray"],
     "msgpack": ["msgpack"],
     "networkx": ["networkx", "pytest"],
     "numpy": ["numpy", "pytest", "hypothesis"],
     "orjson": ["orjson"],
+    "pandas": ["pandas", "pytest", "hypothesis"],
     "psycopg2": ["psycopg2-binary"],
+    "pybind11_tests": ["pybind11", "pytest"],
     "pydantic_core": ["pydantic_core"],
     "pydantic_tests": ["pydantic", "pytest", "pytest-mock", "dirty-equals",
                        "jsonschema", "pytz", "packaging", "cloudpickle",
                        "email-validator", "pytest-benchmark",
                        "pytest-examples", "faker", "tzdata",
                        "pytest-run-parallel"],
+    "scalene": ["scalene"],
     "sqlalchemy_asyncio": ["sqlalchemy", "greenlet", "aiosqlite", "pytest"],
     "sqlalchemy_tests": ["sqlalchemy", "greenlet", "pytest"],
     "tornado": ["tornado"],
@@ -97,7 +102,9 @@ SOURCES = {
     "cffi_tests": "cffi",
     "coverage_tests": "coverage",
     "cryptography_tests": "cryptography",
+    "django_tests": "django",
     "lxml_tests": "lxml",
+    "pybind11_tests": "pybind11",
     "pydantic_tests": "pydantic",
     "sqlalchemy_asyncio": "sqlalchemy",
     "sqlalchemy_tests": "sqlalchemy",
@@ -142,24 +149,31 @@ def ask(python, expression):
         stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
-def fetch_wheels(job, python, directory):
-    """Put the wheels for python there.  Return why not, or None."""
-    if os.path.exists(directory):
-        return fetch_source(job, directory)
+def install_wheels(requirements, python, directory):
+    """Put wheels for python there, by another's pip; return how that ended."""
     version = ask(python, "'%d.%d' % sys.version_info[:2]")
     abi = "cp" + ask(python,
                      "sysconfig.get_config_var('SOABI').split('-')[1]")
     options = []
     for name in abi, "abi3", "abi3t", "none":
         options += ["--abi", name]
-    for glibc in 17, 24, 26, 27, 28, 34:
-        options += ["--platform", f"manylinux_2_{glibc}_{os.uname().machine}"]
+    newest = int(os.confstr("CS_GNU_LIBC_VERSION").rpartition(".")[2])
+    # 2014 is another name of _2_17.
+    for glibc in "2014", *(f"_2_{minor}" for minor in range(17, newest + 1)):
+        options += ["--platform", f"manylinux{glibc}_{os.uname().machine}"]
+    return subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--target",
+         directory, "--only-binary", ":all:", "--no-compile",
+         "--python-version", version, *options, *requirements],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def fetch_wheels(job, python, directory):
+    """Put the wheels for python there.  Return why not, or None."""
+    if os.path.exists(directory):
+        return fetch_source(job, directory)
     with tempfile.TemporaryDirectory() as new:
-        result = subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--target",
-             f"{new}/wheels", "--only-binary", ":all:", "--no-compile",
-             "--python-version", version, *options, *WHEEL_JOBS[job]],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        result = install_wheels(WHEEL_JOBS[job], python, f"{new}/wheels")
         if result.returncode != 0:
             return result.stdout.strip().splitlines()[-1]
         shutil.copytree(f"{new}/wheels", directory)

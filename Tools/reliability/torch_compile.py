@@ -25,7 +25,7 @@ import sys
 import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-TORCH = "torch==2.13.0"
+TORCH = "torch==2.15.0"
 MODES = ("off", "perf", "perf_jit", "switched")
 THREADS = 3
 
@@ -206,8 +206,10 @@ def main():
     if args.torch is None:
         parser.error("--torch DIRECTORY says where torch is")
     if args.install:
-        subprocess.run(["python3", "-m", "pip", "install", "--quiet",
-                        "--target", args.torch, TORCH], check=True)
+        import packages
+        result = packages.install_wheels([TORCH], args.python, args.torch)
+        if result.returncode != 0:
+            sys.exit(f"torch_compile: pip failed:\n{result.stdout[-2000:]}")
     failed = False
     print(f"{'mode':10} {'calls':>7} {'stacks':>7} {'labels':>8} "
           f"{'switches':>8} {'below':>6}")

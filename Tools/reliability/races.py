@@ -79,8 +79,12 @@ class Reports:
             if line.startswith("SUMMARY:"):
                 self._add(lines)
                 lines = None
+        if lines is not None:
+            self._add(lines)
 
     def _add(self, lines):
+        """A daemon thread's report is cut off where the process ends: it may
+        have no stacks."""
         stacks = list(stacks_of(lines))
         names = {EVALUATOR.sub(r"\1", stack[0][0]) for stack in stacks}
         kind = (f"{BEGINNING.match(lines[0])[1]}: "

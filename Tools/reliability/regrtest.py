@@ -54,10 +54,6 @@ AGAIN = 3
 FAILED = re.compile(r"^(?:FAIL|ERROR): \S+ \(([\w.]+)\)", re.M)
 
 
-class Failure(Exception):
-    pass
-
-
 def environment(way, jitdumps):
     env = run_tests.test_environment(None)
     env["JITDUMPDIR"] = jitdumps

@@ -413,6 +413,16 @@ set_os_error(const char *path)
     return -1;
 }
 
+/* Close the file in use, with what has waited for others. */
+static void
+leave_back_end(void)
+{
+    if (trampoline.hold.is_active && !trampoline.child.has_no_file) {
+        write_or_warn();
+    }
+    trampoline.back_end->close();
+}
+
 /* Make back_end the one in use and let it know all symbols.  If that fails,
    with errno, the one before stays in use. */
 static int
@@ -428,7 +438,7 @@ use_back_end(const BackEnd *back_end)
         return -1;
     }
     if (!is_in_use && trampoline.back_end != NULL) {
-        trampoline.back_end->close();
+        leave_back_end();
     }
     trampoline.back_end = back_end;
     trampoline.process = _PyPerfProcess_Stamp();

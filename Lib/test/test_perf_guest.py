@@ -360,6 +360,26 @@ class StartUpTest(JitdumpTestCase):
                        f"compute:{self.directory}/{name}"):
             self.assertIn(f"py::{symbol}".encode(), data)
 
+    def test_switched_meanwhile(self):
+        # What is frozen waits for the end of the start, or for the switch.
+        with open(os.path.join(self.directory, "sitecustomize.py"),
+                  "w") as file:
+            file.write(textwrap.dedent("""
+                import sys, _frozen_importlib_external
+                repr(_frozen_importlib_external.FileFinder("/"))
+                sys.activate_stack_trampoline(sys.orig_argv[-1])
+            """))
+        for first, then in ("perf", "perf_jit"), ("perf_jit", "perf"):
+            with self.subTest(first=first):
+                result = self.run_command(
+                    [sys.executable, "-X", first, "-c", "", then],
+                    variables={"PYTHONPATH": self.directory})
+                self.assertEqual((result.status, result.err), (0, ""))
+                for back_end in first, then:
+                    self.assertIn(b"py::FileFinder.__repr__:<frozen "
+                                  b"importlib._bootstrap_external>",
+                                  symbols_in(result, back_end))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -5,8 +5,9 @@ Ours, which runs this, runs each test file with the feature off, and with
 everything profiled through the map, with lines in it, and through the jitdump;
 the base runs it, too.  A file and a way at a time, and what is done is kept in
 a directory: the next call goes on from there, so that the whole can be run in
-pieces, several at once.  A case that ends otherwise than in the base runs
-again, alone in both, up to three times.
+pieces.  Several calls at once share the work: each leaves out the files that
+another one has begun.  A case that ends otherwise than in the base runs again,
+alone in both, up to three times.
 
 usage: build-3.14/python Tools/reliability/regrtest.py build-base-3.14/python
            [--ways off,map,lines,jit] [--base all|failing|none] [--hours H]
@@ -27,6 +28,7 @@ is a difference that Tools/check/known-failures.txt does not list.
 import argparse
 import collections
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -135,6 +137,17 @@ class Kept:
         new.write_text(json.dumps(result))
         new.rename(self.path(name, way))
 
+    @contextlib.contextmanager
+    def begin(self, name):
+        """Yield whether no other process has begun the file."""
+        with open(self.directory / f"{name}.lock", "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
 
 def list_files():
     """Return the base's test files, as regrtest names them."""
@@ -164,6 +177,7 @@ class Comparison:
         self.resources = resources
         self.files = collections.Counter()
         self.cases = collections.Counter()
+        self.seconds = collections.Counter()
         self.differences = collections.defaultdict(list)
 
     def run(self, name):
@@ -230,6 +244,7 @@ class Comparison:
         for way in ["base", *self.ways] if base else self.ways:
             kept = self.kept.get(name, way)
             self.files[way] += 1
+            self.seconds[way] += kept["seconds"]
             self.cases.update((way, outcome)
                               for outcome in kept["cases"].values())
             if way == "base" or base is None:
@@ -248,13 +263,14 @@ class Comparison:
                       f"{base['said']}", flush=True)
 
     def show(self):
-        print(f"{'way':<6}{'files':>7}{'passed':>9}{'skipped':>9}"
+        print(f"{'way':<6}{'files':>7}{'minutes':>9}{'passed':>9}{'skipped':>9}"
               f"{'failed':>8}{'different':>11}")
         for way in "base", *self.ways:
             counts = [self.cases[way, outcome]
                       for outcome in ("passed", "skipped", "failed")]
-            print("{:<6}{:>7}{:>9}{:>9}{:>8}{:>11}".format(
-                way, self.files[way], *counts, len(self.differences[way])))
+            print("{:<6}{:>7}{:>9.0f}{:>9}{:>9}{:>8}{:>11}".format(
+                way, self.files[way], self.seconds[way] / 60, *counts,
+                len(self.differences[way])))
 
     @property
     def unknown(self):
@@ -307,9 +323,11 @@ def main():
         if time.monotonic() > end and any(kept.get(name, way) is None
                                           for way in ways):
             continue
-        comparison.run(name)
-        comparison.count(name)
-        done += 1
+        with kept.begin(name) as begun:
+            if begun:
+                comparison.run(name)
+                comparison.count(name)
+                done += 1
     comparison.show()
     left = len(wanted) - done
     if left:

@@ -154,18 +154,30 @@ def install_wheels(requirements, python, directory):
     version = ask(python, "'%d.%d' % sys.version_info[:2]")
     abi = "cp" + ask(python,
                      "sysconfig.get_config_var('SOABI').split('-')[1]")
-    options = []
+    options = ["--quiet", "--only-binary", ":all:", "--python-version",
+               version]
     for name in abi, "abi3", "abi3t", "none":
         options += ["--abi", name]
     newest = int(os.confstr("CS_GNU_LIBC_VERSION").rpartition(".")[2])
     # 2014 is another name of _2_17.
     for glibc in "2014", *(f"_2_{minor}" for minor in range(17, newest + 1)):
         options += ["--platform", f"manylinux{glibc}_{os.uname().machine}"]
-    return subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--target",
-         directory, "--only-binary", ":all:", "--no-compile",
-         "--python-version", version, *options, *requirements],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def pip(*arguments):
+        return subprocess.run([sys.executable, "-m", "pip", *arguments],
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+
+    # Only where it downloads does pip compare what packages require with that
+    # version, and not with its own interpreter's.
+    with tempfile.TemporaryDirectory() as wheels:
+        result = pip("download", *options, "--dest", wheels, *requirements)
+        if result.returncode == 0:
+            result = pip("install", *options, "--target", directory,
+                         "--no-compile", "--no-deps",
+                         "--ignore-requires-python",
+                         *pathlib.Path(wheels).iterdir())
+    return result
 
 
 def fetch_wheels(job, python, directory):

@@ -263,8 +263,8 @@ class Comparison:
                       f"{base['said']}", flush=True)
 
     def show(self):
-        print(f"{'way':<6}{'files':>7}{'minutes':>9}{'passed':>9}{'skipped':>9}"
-              f"{'failed':>8}{'different':>11}")
+        print(f"{'way':<6}{'files':>7}{'minutes':>9}{'passed':>9}"
+              f"{'skipped':>9}{'failed':>8}{'different':>11}")
         for way in "base", *self.ways:
             counts = [self.cases[way, outcome]
                       for outcome in ("passed", "skipped", "failed")]

@@ -84,9 +84,13 @@ def stacks_of_austin(command, pid, seconds, directory):
     from austin.events import AustinSample
     out = f"{directory}/austin"
     # Its exit status tells that the program has not ended.
-    subprocess.run([*command, "-i", str(1_000_000 // FREQUENCY), "-x",
-                    str(seconds), "-o", out, "-p", str(pid)],
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    result = subprocess.run([*command, "-i", str(1_000_000 // FREQUENCY), "-x",
+                             str(seconds), "-o", out, "-p", str(pid)],
+                            stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True)
+    if not os.path.exists(out):
+        sys.exit(f"observers: {' '.join(command)} has written nothing: "
+                 f"{result.stderr.strip()}")
     with open(out, "rb") as file:
         for event in MojoStreamReader(file):
             if isinstance(event, AustinSample):
@@ -150,8 +154,9 @@ def main():
                 print(f"{name:<10}{mode:<12}{samples:8}{share:14.1%}",
                       flush=True)
                 if share < SHARE:
-                    failed.append(f"{name}, {mode}: such as {wrong}")
-    sys.exit("\n".join(failed))
+                    failed.append(f"{name}, {mode}: such as {wrong}"
+                                  if samples else f"{name}, {mode}: nothing")
+    sys.exit("\n".join(failed) or 0)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ WHEEL_JOBS = {
                        "email-validator", "pytest-benchmark",
                        "pytest-examples", "faker", "tzdata",
                        "pytest-run-parallel"],
-    "scalene": ["scalene"],
+    "scalene": ["scalene>=2"],
     "sqlalchemy_asyncio": ["sqlalchemy", "greenlet", "aiosqlite", "pytest"],
     "sqlalchemy_tests": ["sqlalchemy", "greenlet", "pytest"],
     "tornado": ["tornado"],

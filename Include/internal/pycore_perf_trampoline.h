@@ -75,7 +75,8 @@ extern int _PyPerfTrampoline_IsActive(PyThreadState *tstate);
 extern const char *_PyPerfTrampoline_BackEnd(int *details);
 
 /* Start-up calls a hundred functions for the first time: from Hold to Release,
- * the symbols of frozen modules may be collected and written at once. */
+ * the symbols of frozen modules may be collected and written at once.  A
+ * switch of back ends writes them before the old one's file is closed. */
 extern void _PyPerfTrampoline_HoldSymbols(void);
 extern void _PyPerfTrampoline_ReleaseSymbols(void);
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Brings an autoconf that this machine's Debian does not have to base/autoconf/ and
 # installs nothing.  It is the one of Debian 13, which runs everywhere, as it is made
-# of Perl and m4.  Called by Tools/base/generate-configure.sh.
+# of Perl and m4.  Called by Tools/base/generate-configure.sh, which make -j runs for
+# two trees at once: the second call waits for the first, and finds it done.
 #
 #   base/autoconf/bin/      autoconf and autoheader
 #   base/autoconf/root/     the unpacked package
@@ -21,6 +22,9 @@ new_enough() {
     [ -n "$number" ] && dpkg --compare-versions "$number" ge "$least"
 }
 
+mkdir -p base
+exec 9>base/.autoconf.lock
+flock 9
 ! new_enough || exit 0
 remedy="install autoconf $least or newer as autoconf$least"
 command -v apt-get >/dev/null ||

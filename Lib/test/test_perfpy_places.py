@@ -66,7 +66,7 @@ class EventTest(RecordingTestCase):
     def test_its_own_unit(self):
         if Perf.find().try_event("page-faults", self.directory):
             self.skipTest("perf cannot count page faults here")
-        result = self.record("--event", "page-faults", "-F", "10000", "-c",
+        result = self.record("--event", "page-faults", "-F", "999", "-c",
                              "def grow():\n"
                              "    return [b'x' * 9999 for _ in range(9999)]\n"
                              "grow()")

@@ -67,7 +67,7 @@ make -C "$build" DESTDIR="$PWD/$disk" prefix=/usr/local \
 # riscv64, qemu takes no disk above half a gigabyte.
 rm -rf "$disk"/usr/local/lib/python*/test
 find "$disk/usr/local/lib" -name '*.a' -exec rm {} +
-cp Tools/profile/example.py Tools/machine/full-system/check_stacks.py "$disk/root/"
+cp Tools/profile/example.py Tools/machine/full-system/*.py "$disk/root/"
 cp Tools/machine/full-system/init "$disk/init"
 chmod +x "$disk/init"
 (cd "$disk" && find . | cpio --quiet -o -H newc) >"$build/system/disk"

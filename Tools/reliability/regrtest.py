@@ -66,9 +66,10 @@ def run_file(interpreter, way, name, resources, *options):
     """Run a test file; return what regrtest says and {case: outcome}."""
     with tempfile.TemporaryDirectory() as directory:
         results = pathlib.Path(directory, "results.xml")
+        # Since 3.13 the first of patterns says what becomes of other cases.
         command = [interpreter, "-m", "test", "-v", "-u", resources,
-                   "--timeout", str(SECONDS_A_FILE), "--ignore", IGNORED,
-                   "--junit-xml", results, *options, name]
+                   "--timeout", str(SECONDS_A_FILE), *options,
+                   "--ignore", IGNORED, "--junit-xml", results, name]
         maps = (run_tests.removing_new_maps() if way in ("map", "lines")
                 else contextlib.nullcontext())
         with maps, subprocess.Popen(

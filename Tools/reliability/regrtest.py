@@ -150,9 +150,14 @@ class Kept:
                 yield True
 
 
-def list_files():
-    """Return the base's test files, as regrtest names them."""
-    listing = subprocess.run([sys.executable, "-m", "test", "--list-tests"],
+def list_files(resources):
+    """Return the base's test files, as regrtest names them.
+
+    Raises CalledProcessError when regrtest, which tells why on standard error,
+    takes no such resources: no file would run, in the base as little as here.
+    """
+    listing = subprocess.run([sys.executable, "-m", "test", "-u", resources,
+                              "--list-tests"],
                              env=run_tests.test_environment(None), text=True,
                              check=True, stdout=subprocess.PIPE).stdout
     return [name for name in listing.split()
@@ -300,7 +305,7 @@ def main():
                         help="what regrtest is to use (%(default)s)")
     parser.add_argument("--leave-out", default="",
                         help="test files, separated by commas")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.tmp:
         own_tmp.use(options.tmp)
     if not hasattr(sys, "seal_stack_trampoline"):
@@ -309,7 +314,10 @@ def main():
     if unknown := set(ways) - set(WAYS):
         parser.error(f"no such ways: {' '.join(sorted(unknown))}")
     base = os.path.abspath(options.base)
-    files = list_files()
+    try:
+        files = list_files(options.resources)
+    except subprocess.CalledProcessError:
+        parser.error("regrtest does not run, see above")
     if unknown := set(options.files) - set(files):
         parser.error(f"no such test files: {' '.join(sorted(unknown))}")
     kept = Kept(options.kept or pathlib.Path(sys.executable).parent
